@@ -1,0 +1,107 @@
+"""What would become of a program: groups, externs with reasons, coverage. Needs no device and no numba-dpex."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+from torch._dynamo.backends.common import aot_autograd
+from torch.fx import GraphModule, Node
+
+from aten_backend.observe import StageRunner
+from aten_backend.options import Options
+from aten_backend.pipeline import Lowered, lower
+from lowering import graph
+from lowering.classify import op_name
+from lowering.decompose import decompositions
+from lowering.errors import user_line
+from lowering.target import GENERIC
+
+
+@dataclasses.dataclass(frozen=True)
+class ExplainedGroup:
+    """One kernel: its name, the ops that it computes, the user's lines that they come from, and its text."""
+
+    graph: int
+    kernel: str
+    ops: tuple[str, ...]
+    sources: tuple[str, ...]
+    text: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ExplainedExtern:
+    """One call of ATen: the op, why it is not in a kernel, the user's line, and whether that is a choice or a lack."""
+
+    graph: int
+    op: str
+    reason: str
+    source: str
+    deliberate: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """``coverage`` is the share of compute ops that run in kernels; views and host arithmetic do not count."""
+
+    groups: tuple[ExplainedGroup, ...]
+    externs: tuple[ExplainedExtern, ...]
+    graphs: int
+
+    @property
+    def coverage(self) -> float:
+        """Between 0 and 1; 1 for a program without compute ops."""
+        fused = sum(len(g.ops) for g in self.groups)
+        return fused / (fused + len(self.externs)) if fused or self.externs else 1.0
+
+    def to_json(self) -> str:
+        """Everything, as JSON text."""
+        return json.dumps({**dataclasses.asdict(self), "coverage": self.coverage}, indent=2)
+
+    def __str__(self) -> str:
+        distinct = len({g.kernel for g in self.groups})
+        lines = [f"{self.graphs} graphs, {len(self.groups)} kernel launches of {distinct} kernels, {len(self.externs)} ATen calls, coverage {self.coverage:.0%}"]
+        for g in self.groups:
+            lines.append(f"  [{g.graph}] kernel {g.kernel}: {', '.join(g.ops)}")
+            lines += [f"        {s}" for s in g.sources]
+        for e in self.externs:
+            lines.append(f"  [{e.graph}] ATen   {e.op}: {e.reason}" + (f"\n        {e.source}" if e.source else ""))
+        return "\n".join(lines)
+
+
+def explain(fn: Callable[..., Any], *args: Any, options: Mapping[str, Any] | None = None, **kwargs: Any) -> Explanation:
+    """Trace ``fn(*args, **kwargs)`` through torch.compile, run it in eager, and tell what ``xpu_aten`` would do with it.
+
+    Tracing starts anew (``torch._dynamo.reset``). Raises OptionError for options that do not exist.
+    """
+    chosen = Options.parse(None, options)
+    seen: list[Lowered] = []
+
+    def note(gm: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        seen.append(lower(gm, chosen, GENERIC, StageRunner(), {}))
+        return make_boxed_func(gm.forward)
+
+    backend = aot_autograd(fw_compiler=note, bw_compiler=note, inference_compiler=note, decompositions=decompositions(chosen.ir),
+                           partition_fn=min_cut_rematerialization_partition)
+    torch._dynamo.reset()
+    torch.compile(fn, backend=backend)(*args, **kwargs)
+    groups = tuple(g for i, one in enumerate(seen) for g in _groups(i, one))
+    externs = tuple(ExplainedExtern(i, r.op, r.reason, r.source, r.deliberate) for i, one in enumerate(seen) for r in one.partition.refusals)
+    return Explanation(groups, externs, len(seen))
+
+
+def _groups(number: int, lowered: Lowered) -> list[ExplainedGroup]:
+    found = []
+    for group, kernel in lowered.kernels.items():
+        if kernel is not None:
+            nodes = [n for n in group.nodes if not graph.is_getitem(n)]
+            found.append(ExplainedGroup(number, kernel.source.name, tuple(map(op_name, nodes)), _sources(nodes), kernel.source.text))
+    return found
+
+
+def _sources(nodes: list[Node]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(line for n in nodes if (line := user_line(n))))

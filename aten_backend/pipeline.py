@@ -1,0 +1,167 @@
+"""The whole compile, every stage named, in order."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+import os
+import warnings
+from collections.abc import Mapping
+
+from torch._dynamo.utils import counters
+from torch.fx import GraphModule, Node
+
+from aten_backend.observe import StageRunner
+from aten_backend.options import Options
+from lowering.build import build
+from lowering.classify import Classes, Refusal, classify, op_name
+from lowering.emit import Kernel, emit
+from lowering.errors import UnsupportedOpError
+from lowering.partition import Group, Partition, partition
+from lowering.schedule import choose
+from lowering.simplify import collapse
+from lowering.target import GENERIC, Traits
+from runtime import compiler, devices
+from runtime.compiler import CompiledKernel, KernelCompiler
+from runtime.devices import Device
+from runtime.errors import DeviceNotFoundError, KernelCompileError, LaunchError, ToolchainMissingError, WorkerDiedError
+from runtime.executor import CompiledGraph, link
+from runtime.plan import LaunchPlan, make_plan
+
+logger = logging.getLogger(__name__)
+
+_graphs = itertools.count()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Lowered:
+    """A graph lowered to kernels and a plan; nothing in it needs a device."""
+
+    partition: Partition
+    kernels: Mapping[Group, Kernel | None]
+    plan: LaunchPlan
+
+    @property
+    def distinct(self) -> dict[str, Kernel]:
+        """Kernels by name: identical groups share one."""
+        return {k.source.name: k for k in self.plan.kernels}
+
+
+def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, lost: Mapping[str, str]) -> Lowered:
+    """FX graph to launch plan. ``lost`` has nodes that an earlier attempt could not compile, with the reason."""
+    classes = run("classify", classify, gm, options.disable_ops, lost)
+    cut = run("partition", partition, gm, classes, traits)
+    groups = [g for g in cut.groups if g.stored]
+    bodies = run("build", lambda: [collapse(build(cut, g)) for g in groups])
+    schedules = run("schedule", lambda: [choose(b, traits) for b in bodies])
+    kernels = run("emit", lambda: [emit(b, s) for b, s in zip(bodies, schedules, strict=True)])
+    by_group: dict[Group, Kernel | None] = {g: None for g in cut.groups}
+    by_group.update(zip(groups, kernels, strict=True))
+    return Lowered(cut, by_group, run("plan", make_plan, cut, by_group))
+
+
+def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> CompiledGraph:
+    """Compile one decomposed graph. What cannot be compiled is left to ATen, or raises under ``fallback="error"``."""
+    name = f"graph{next(_graphs)}"
+    lost: dict[str, str] = {}
+    device = _open(gm, options, lost)
+    traits = GENERIC if device is None else traits_of(device)
+    while True:
+        lowered = lower(gm, options, traits, run, lost)
+        _refuse_fallback(lowered.partition, options)
+        if not lowered.plan.kernels:
+            binaries: dict[str, CompiledKernel] = {}
+            break
+        try:
+            binaries = run("compile", compile_kernels, lowered, compiler_for(options))
+            break
+        except (KernelCompileError, ToolchainMissingError, WorkerDiedError) as error:
+            _lose(error, lowered, options, lost)
+    launched = [binaries[k.source.name] for k in lowered.plan.kernels]
+    graph = run("link", link, lowered.plan, launched, device, name)
+    _count(lowered)
+    return graph
+
+
+def compile_kernels(lowered: Lowered, workers: KernelCompiler) -> dict[str, CompiledKernel]:
+    """Binaries of all kernels of a graph, compiled side by side."""
+    futures = {name: workers.submit(kernel.source) for name, kernel in lowered.distinct.items()}
+    return {name: future.result() for name, future in futures.items()}
+
+
+def compiler_for(options: Options) -> KernelCompiler:
+    """The compiler processes that ``options`` ask for."""
+    workers = options.compile_workers or min(4, os.cpu_count() or 1)
+    return compiler.shared(options.compiler_python, workers, options.cache_dir, options.cache)
+
+
+def traits_of(device: Device) -> Traits:
+    """What schedules need to know of a device."""
+    found = device.traits
+    return Traits(max_work_group_size=found.max_work_group_size, compute_units=found.compute_units,
+                  max_kernel_arguments=min(96, found.max_parameter_size // 8 - 16), local_memory=found.local_memory_size)
+
+
+# ---- what cannot be compiled -------------------------------------------------------------------------------------------
+
+
+def _calls(gm: GraphModule) -> list[Node]:
+    return [n for n in gm.graph.nodes if n.op == "call_function"]
+
+
+def _open(gm: GraphModule, options: Options, lost: dict[str, str]) -> Device | None:
+    """The device, or None with every node ``lost`` when there is none and the user allows eager."""
+    try:
+        return devices.resolve(options.device)
+    except (DeviceNotFoundError, ToolchainMissingError, LaunchError) as error:
+        if options.fallback == "error":
+            raise
+        _warn_once(f"xpu_aten runs everything in eager: {error}")
+        lost.update({n.name: f"no device: {error}" for n in _calls(gm)})
+        return None
+
+
+def _lose(error: KernelCompileError | ToolchainMissingError | WorkerDiedError, lowered: Lowered, options: Options, lost: dict[str, str]) -> None:
+    """Leave the group of a kernel that failed to ATen, or all of them when there is no compiler."""
+    if options.fallback == "error":
+        raise error
+    failed = error.name if isinstance(error, KernelCompileError) else None
+    groups = [g for g, k in lowered.kernels.items() if k is not None and failed in (None, k.source.name)]
+    nodes = [n for g in groups for n in g.nodes]
+    refusal = Refusal(nodes[0].name, op_name(nodes[0]), str(error).splitlines()[0], "")
+    _warn_once(f"xpu_aten leaves {len(nodes)} ops to eager, from {refusal.op} on: {refusal.reason}")
+    lost.update({n.name: refusal.reason for n in nodes})
+
+
+_warned: set[str] = set()
+
+
+def _warn_once(message: str) -> None:
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, stacklevel=2)
+
+
+def unexpected(partition: Partition) -> list[Refusal]:
+    """Refusals that are a lack of this compiler, not a choice: what ``fallback="error"`` rejects."""
+    return [r for r in partition.refusals if not r.deliberate]
+
+
+def _refuse_fallback(cut: Partition, options: Options) -> None:
+    missing = unexpected(cut)
+    if missing and options.fallback == "error":
+        raise UnsupportedOpError(missing[0].op, missing[0].reason, missing[0].source)
+
+
+def _count(lowered: Lowered) -> None:
+    """Add to ``torch._dynamo.utils.counters["xpu_aten"]``."""
+    stats = counters["xpu_aten"]
+    stats["graphs"] += 1
+    stats["sycl_kernels"] += len(lowered.distinct)
+    stats["kernel_calls"] += len(lowered.plan.kernels)
+    stats["extern_calls"] += lowered.plan.extern_calls
+    stats["fallback_nodes"] += len(unexpected(lowered.partition))
+
+
+__all__ = ["Classes", "Lowered", "compile_graph", "lower", "unexpected"]

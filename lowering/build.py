@@ -1,0 +1,155 @@
+"""From a fusion group of FX nodes to group IR: values are pulled from the stored nodes back to memory.
+
+Views become indexing on the way: a read through a view of something in memory uses the view's own strides, a read through a
+view of something computed here uses its coordinate map.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from . import graph, ir
+from .axes import Dim
+from .classify import op_name
+from .dtypes import NAMES, compute_name
+from .errors import ArtifactError
+from .index import ONE, ZERO, Axis, Index, Loaded, atom, linearize
+from .ops import TABLE, Coords
+from .partition import Group, Partition
+from .symbols import to_index
+from .values import Body, Scalar, coordinate
+
+ERRORS = ("", "index out of range", "index out of range in self")
+"""Messages of IndexErrors that kernels can report, by code."""
+
+
+class Builder:
+    """The group under construction; it is the Scope that the rows of the op table see."""
+
+    def __init__(self, partition: Partition, group: Group) -> None:
+        self.partition, self.group = partition, group
+        self.body = Body()
+        self.members = frozenset(group.nodes)
+        self.buffers: dict[tuple[str, bool], int] = {}
+        self.kinds: list[ir.Buffer] = []
+        axes = partition.axes
+        self.axis = {a: Axis(f"{'i' if a in group.space.rows else 'j'}{n}", axes.size(a)) for n, a in enumerate(group.space.rows + group.space.cols)}
+        self._values: dict[tuple[Node, Coords, int | None], Any] = {}
+        self._mask: Scalar | None = None
+        self._reducing: Node | None = None
+
+    def run(self) -> ir.GroupIR:
+        """The whole group."""
+        for node in self.group.stored:
+            coords = tuple(self._coordinate(d) for d in self.group.dims[node])
+            value = self.read(node, coords)
+            place = linearize(coords, graph.strides(node))
+            self.body.emit(ir.Store(self._buffer(node, written=True), place, value.id))
+        rows, cols = (tuple(self.axis[a] for a in part) for part in (self.group.space.rows, self.group.space.cols))
+        ops = tuple(op_name(n) for n in self.group.nodes if not graph.is_getitem(n))
+        return ir.GroupIR(ops, rows, cols, tuple(self.kinds), tuple(self.body.statements))
+
+    def _coordinate(self, dim: Dim) -> Index:
+        """A dimension as an index over the group's axes."""
+        total, step = ZERO, ONE
+        for leaf in reversed(self.partition.axes.leaves(dim)):
+            total = total + atom(self.axis[leaf]) * step
+            step = step * self.partition.axes.size(leaf)
+        return total
+
+    def _buffer(self, node: Node, written: bool) -> int:
+        key = (node.name, written)
+        if key not in self.buffers:
+            self.buffers[key] = len(self.kinds)
+            self.kinds.append(ir.Buffer(node.name, NAMES[graph.dtype(node)], written))
+        return self.buffers[key]
+
+    # ---- the Scope of op rows --------------------------------------------------------------------------------------------
+
+    def read(self, arg: Node, coords: Coords, mask: Scalar | None = None) -> Scalar:
+        """Element ``coords`` of ``arg``; computed here when the group holds it, else loaded."""
+        outer = self._mask
+        self._mask = mask if outer is None else outer if mask is None else outer & mask
+        try:
+            return self._read(arg, coords)
+        finally:
+            self._mask = outer
+
+    def _read(self, arg: Node, coords: Coords) -> Scalar:
+        base = graph.storage_base(arg)
+        if base not in self.members and base not in self.partition.classes.inline:
+            return self._load(arg, base, coords)
+        if arg is not base:
+            row = TABLE.get(arg.target)  # type: ignore[arg-type]
+            pulled = row.pull(arg, coords) if row is not None and row.pull is not None else None
+            if pulled is None:
+                raise ArtifactError(f"{op_name(arg)} of {base.name} was fused, but has no coordinate map")
+            return self._read(arg.args[0], pulled)  # type: ignore[arg-type]
+        return self._value(arg, coords)
+
+    def _load(self, arg: Node, base: Node, coords: Coords) -> Scalar:
+        place = linearize(coords, graph.strides(arg)) + graph.offset(arg) - graph.offset(base)
+        mask = None if self._mask is None else self._mask.id
+        return self.body.scalar(ir.Load(self._buffer(base, written=False), place, compute_name(graph.dtype(arg)), mask))
+
+    def _value(self, node: Node, coords: Coords) -> Any:
+        key = (node, coords, None if self._mask is None else self._mask.id)
+        if key not in self._values:
+            outer = self._reducing
+            if graph.is_getitem(node):
+                self._values[key] = self._value(node.args[0], coords)[node.args[1]]  # type: ignore[arg-type,index]
+            else:
+                row = TABLE[node.target]  # type: ignore[index]
+                self._reducing = node if row.dims is not None else None
+                assert row.lower is not None
+                self._values[key] = row.lower(self, node, coords)
+            self._reducing = outer
+        return self._values[key]
+
+    def operand(self, arg: Any, coords: Coords, result_rank: int) -> Any:
+        """A pointwise argument at the result's coordinates."""
+        if not isinstance(arg, Node):
+            return arg
+        val = graph.value_of(arg)
+        if isinstance(val, torch.Tensor):
+            sizes = graph.shape(arg)
+            tail = coords[result_rank - len(sizes):]
+            return self.read(arg, tuple(ZERO if s == ONE else c for c, s in zip(tail, sizes, strict=True)))
+        if isinstance(val, (torch.SymInt, int)) and not isinstance(val, bool):
+            return coordinate(self.body, to_index(val))
+        return self.body.scalar(ir.HostFloat(arg.name))
+
+    def reduced(self, node: Node, coords: Coords) -> Coords:
+        """Coordinates in the first argument of the reduction ``node``: its cols for the dimensions that it combines."""
+        row = TABLE[node.target]  # type: ignore[index]
+        assert row.dims is not None
+        expected = tuple(self._coordinate(d) for d in self.group.dims[node])
+        if coords != expected or self._mask is not None:
+            raise ArtifactError(f"{op_name(node)} is read at {coords} in a group that computes it at {expected}")
+        dims, keep = row.dims(node)
+        rest = iter(c for d, c in enumerate(coords) if not (keep and d in dims))
+        return tuple(self._coordinate(full) if d in dims else next(rest) for d, full in enumerate(self.group.full[node]))
+
+    def reduce(self, fn: str, value: Scalar) -> Scalar:
+        """``value`` combined over the cols; itself where the op combines dimensions of size one only."""
+        node = self._reducing
+        assert node is not None
+        dims, _ = TABLE[node.target].dims(node)  # type: ignore[misc,index]
+        position = fn in ("argmax", "argmin")
+        if not any(self.partition.axes.leaves(self.group.full[node][d]) for d in dims):
+            return self.body.const(0, "int64") if position else value
+        return self.body.scalar(ir.Reduce(fn, value.id, "int64" if position else value.dtype))  # type: ignore[arg-type]
+
+    def checked(self, value: Scalar, size: Index, message: str) -> Index:
+        """A data-dependent index that is certain to lie in [0, size)."""
+        mask = None if self._mask is None else self._mask.id
+        check = self.body.emit(ir.Check(value.id, size, ERRORS.index(message), mask))
+        return atom(Loaded(check, size))
+
+
+def build(partition: Partition, group: Group) -> ir.GroupIR:
+    """The group IR of ``group``."""
+    return Builder(partition, group).run()

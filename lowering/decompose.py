@@ -1,0 +1,56 @@
+"""Which decompositions AOTAutograd applies before the lowering sees a graph."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table, get_decompositions
+
+from .ops import TABLE
+
+aten = torch.ops.aten
+
+Table = Mapping[torch._ops.OperatorBase, Callable]
+
+_COMPOSITES = (
+    aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.native_group_norm, aten._native_batch_norm_legit_no_training, aten.var, aten.std,
+    aten.native_batch_norm, aten._native_batch_norm_legit, aten._native_batch_norm_legit_functional, aten.addcmul, aten.addcdiv, aten.repeat,
+    aten._softmax_backward_data, aten._log_softmax_backward_data, aten.native_layer_norm_backward, aten.native_group_norm_backward,
+    aten.native_batch_norm_backward, aten.embedding_dense_backward, aten.nll_loss_forward, aten.nll_loss_backward, aten.gelu_backward,
+    aten.hardtanh, aten.leaky_relu, aten.elu, aten.arange, aten.split_with_sizes, aten.empty_like, aten.std_mean, aten.dropout, aten.logsumexp,
+)  # fmt: skip
+"""Ops that core ATen keeps whole, but that fuse better with their neighbours when taken apart."""
+
+_KEPT = frozenset({
+    aten.embedding_dense_backward.default,  # its decomposition is an index_put that accumulates, which ATen does faster
+    aten.convolution_backward.default,
+})  # fmt: skip
+
+
+@functools.cache
+def decompositions(level: str) -> Table:
+    """The table for ``ir="aten"`` (core ATen, normalisations and activations taken apart) or ``ir="prims"`` (as far as
+    torch has references)."""
+    if level == "prims":
+        table = dict(decomposition_table)
+        for op in _random_ops():
+            table.pop(op, None)
+    else:
+        table = dict(core_aten_decompositions())
+        table.update(get_decompositions(_COMPOSITES))
+        for op in TABLE:
+            if op.namespace == "aten" and op not in _COMPOSITE_ROWS:
+                table.pop(op, None)
+    for op in _KEPT:
+        table.pop(op, None)
+    return table
+
+
+_COMPOSITE_ROWS = frozenset({aten.lift_fresh_copy.default})
+
+
+def _random_ops() -> list[torch._ops.OperatorBase]:
+    """Ops whose random numbers must be eager's, bit for bit."""
+    return [op for op in decomposition_table if isinstance(op, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in op.tags]

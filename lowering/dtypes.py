@@ -1,0 +1,41 @@
+"""Data types: how a torch dtype is stored in memory and what a group computes with."""
+
+from __future__ import annotations
+
+import torch
+
+_FLOATS = {torch.float64: "float64", torch.float32: "float32"}
+_HALVES = {torch.bfloat16: "bfloat16", torch.float16: "float16"}
+_INTEGERS = {
+    torch.int8: "int8", torch.int16: "int16", torch.int32: "int32", torch.int64: "int64",
+    torch.uint8: "uint8", torch.uint16: "uint16", torch.uint32: "uint32", torch.uint64: "uint64",
+}  # fmt: skip
+NAMES: dict[torch.dtype, str] = {**_FLOATS, **_HALVES, **_INTEGERS, torch.bool: "bool"}
+"""Every dtype that kernels take, by its name in the group IR."""
+
+TORCH: dict[str, torch.dtype] = {name: dtype for dtype, name in NAMES.items()}
+
+
+def is_lowered(dtype: torch.dtype) -> bool:
+    """Whether kernels can read and write ``dtype``."""
+    return dtype in NAMES
+
+
+def compute_name(dtype: torch.dtype) -> str:
+    """The type in which a group computes values of ``dtype``: half types in float32, all others in themselves."""
+    return "float32" if dtype in _HALVES else NAMES[dtype]
+
+
+def storage_name(name: str) -> str:
+    """The element type of the kernel's pointer: half types travel as their bits, bool as a byte."""
+    return {"bfloat16": "uint16", "float16": "uint16", "bool": "uint8"}.get(name, name)
+
+
+def is_float(name: str) -> bool:
+    """Whether ``name`` is a floating point type of the group IR."""
+    return name in ("float64", "float32", "bfloat16", "float16")
+
+
+def is_unsigned(name: str) -> bool:
+    """Whether ``name`` is an unsigned integer type (bool is not)."""
+    return name.startswith("uint")

@@ -1,0 +1,384 @@
+"""Kernel text: a scheduled group as numba-dpex Python.
+
+A group with reductions runs over its cols once per *stage*: stage 0 computes what needs no reduction, stage n what needs
+the reductions of stage n - 1. Values that vary over the cols are recomputed in each stage that needs them (their memory is
+in the nearest cache by then); values that do not are computed once, between the loops.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+
+from . import ir
+from .artifacts import KernelSource, Param
+from .dtypes import is_float, is_unsigned, storage_name
+from .index import Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, product, render
+from .scalars import call_text, cast_text, constant_text, load_text, store_text
+from .schedule import Mapping, Schedule
+
+BLOCK = 128
+"""Additions in a row before a partial sum is set aside, so that rounding errors of long sums stay small."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """An emitted kernel and what its parameters are bound to: ``buffers``, then ``symbols`` (int64), then ``floats``
+    (float64, nodes known on the host), then, where ``checks``, the address of an int32 error code."""
+
+    source: KernelSource
+    group: ir.GroupIR
+    schedule: Schedule
+    buffers: tuple[ir.Buffer, ...]
+    symbols: tuple[Symbol, ...]
+    floats: tuple[str, ...]
+    checks: bool
+    global_size: tuple[Index, ...]
+
+
+class Emitter:
+    """Writes one kernel."""
+
+    def __init__(self, group: ir.GroupIR, schedule: Schedule) -> None:
+        self.group, self.schedule = group, schedule
+        self.lines: list[str] = []
+        self.depth = 1
+        self.symbols: dict[Symbol, str] = {}
+        self.floats: dict[str, str] = {}
+        self.checks = any(isinstance(s, ir.Check) for s in group.body)
+        self.varies = _varying(group)
+        self.stage = _stages(group)
+        self.text: dict[int, str] = {}
+
+    def run(self) -> Kernel:
+        """The kernel."""
+        self._positions()
+        last = max(self.stage, default=0)
+        for stage in range(last + 1):
+            self._between(stage)
+            self._loop(stage)
+        self._between(last + 1)
+        return self._finish()
+
+    # ---- positions -------------------------------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        """One line at the current depth."""
+        self.lines.append("    " * self.depth + text)
+
+    def _positions(self) -> None:
+        if self.schedule.mapping is Mapping.ROWS:
+            self.line("lane = np.int64(item.get_local_id(0))")
+            self._decode("np.int64(item.get_group().get_group_id(0))", self.schedule.dims[0])
+            return
+        for d, axes in enumerate(self.schedule.dims):
+            self._decode(f"np.int64(item.get_id({d}))", axes)
+
+    def _decode(self, position: str, axes: tuple[Axis, ...]) -> None:
+        """Assign ``axes`` (slowest first) from their row-major position."""
+        if not axes:
+            return
+        if len(axes) == 1:
+            self.line(f"{axes[0].name} = {position}")
+            return
+        self.line(f"r = {position}")
+        for a in reversed(axes[1:]):
+            size = f"np.int64({self.index(a.size)})"
+            self.line(f"{a.name} = srem(r, {size})")
+            self.line(f"r = sdiv(r, {size})")
+        self.line(f"{axes[0].name} = r")
+
+    def index(self, ix: Index) -> str:
+        """An index as kernel text."""
+        return render(ix, self._atom)
+
+    def _atom(self, a: Atom) -> str:
+        if isinstance(a, Axis):
+            return a.name
+        if isinstance(a, Symbol):
+            return self.symbols.setdefault(a, f"n{len(self.symbols)}")
+        if isinstance(a, Loaded):
+            return self.text[a.value]
+        function = "sdiv" if isinstance(a, Quotient) else "srem"
+        assert isinstance(a, (Quotient, Remainder))
+        return f"{function}(np.int64({self.index(a.num)}), np.int64({self.index(a.den)}))"
+
+    # ---- code between and inside loops -----------------------------------------------------------------------------------
+
+    def _between(self, stage: int) -> None:
+        """What does not vary over the cols and is known once the loops before ``stage`` are done."""
+        for position, statement in enumerate(self.group.body):
+            if self.stage[position] != stage or self.varies[position] or isinstance(statement, ir.Reduce):
+                continue
+            self._statement(position, statement)
+
+    def _loop(self, stage: int) -> None:
+        """Run over the cols for the reductions and the varying stores of ``stage``."""
+        body = self.group.body
+        targets = [p for p, s in enumerate(body) if self.stage[p] == stage
+                   and (isinstance(s, ir.Reduce) or (isinstance(s, ir.Store) and self.varies[p]))]
+        if not targets:
+            return
+        reductions = [p for p in targets if isinstance(body[p], ir.Reduce)]
+        needed = self._needed(targets)
+        for p in reductions:
+            for name, value in self._accumulators(p):
+                self.line(f"{name} = {value}")
+        depth, sums = self.depth, [p for p in reductions if self._is_blocked(p)]
+        blocked = bool(sums) and not _is_short(self.group.cols, self.schedule.lanes)
+        self._open_loops(blocked, sums)
+        for p in sorted(needed):
+            self._statement(p, body[p])
+        for p in reductions:
+            self._accumulate(p, f"s{p}" if blocked and p in sums else f"a{p}")
+        if blocked:
+            self.depth -= 1
+            for p in sums:
+                self.line(f"a{p} = a{p} + s{p}")
+        self.depth = depth
+        for p in reductions:
+            self._combine(p)
+
+    def _open_loops(self, blocked: bool, sums: list[int]) -> None:
+        *outer, inner = self.schedule.loops
+        lanes = self.schedule.lanes
+        for a in outer:
+            self.line(f"for {a.name} in range(np.int64({self.index(a.size)})):")
+            self.depth += 1
+        size = f"np.int64({self.index(inner.size)})"
+        start, step = ("lane", f", np.int64({lanes})") if lanes > 1 else ("np.int64(0)", ", np.int64(1)")
+        if blocked:
+            block = BLOCK * lanes
+            self.line(f"for first in range(np.int64(0), {size}, np.int64({block})):")
+            self.depth += 1
+            for p in sums:
+                self.line(f"s{p} = {constant_text(0, self.group.body[p].dtype)}")
+            start = f"first + {start}"
+            size = f"min(first + np.int64({block}), {size})"
+        self.line(f"for {inner.name} in range({start}, {size}{step}):")
+        self.depth += 1
+
+    def _needed(self, targets: list[int]) -> set[int]:
+        """Varying statements that ``targets`` depend on, the stores among them included."""
+        body = self.group.body
+        needed: set[int] = set()
+        stack = [t for t in targets if not isinstance(body[t], ir.Reduce)]
+        stack += [o for t in targets if isinstance(body[t], ir.Reduce) for o in ir.operands(body[t])]
+        while stack:
+            p = stack.pop()
+            if p in needed or not self.varies[p]:
+                continue
+            needed.add(p)
+            stack += ir.operands(body[p])
+        return needed
+
+    def _statement(self, position: int, statement: ir.Statement) -> None:
+        if isinstance(statement, ir.Const):
+            self.text[position] = constant_text(statement.value, statement.dtype)
+        elif isinstance(statement, ir.HostFloat):
+            self.text[position] = self.floats.setdefault(statement.name, f"f{len(self.floats)}")
+        elif isinstance(statement, ir.Store):
+            self._store(statement)
+        elif isinstance(statement, ir.Check):
+            self._check(position, statement)
+        else:
+            self.text[position] = f"v{position}"
+            self.line(f"v{position} = {self._expression(statement)}")
+
+    def _expression(self, statement: ir.Statement) -> str:
+        if isinstance(statement, ir.Load):
+            load = load_text(self.group.buffers[statement.buffer].dtype, f"b{statement.buffer}[{self.index(statement.index)}]")
+            zero = constant_text(0, statement.dtype)
+            return load if statement.mask is None else f"{load} if {self.text[statement.mask]} else {zero}"
+        if isinstance(statement, ir.Coord):
+            return f"np.int64({self.index(statement.index)})"
+        assert isinstance(statement, ir.Call)
+        args = [self.text[a] for a in statement.args]
+        types = [self.group.body[a].dtype for a in statement.args]
+        if statement.fn == "cast":
+            return cast_text(types[0], statement.dtype, args[0])
+        return call_text(statement.fn, types[1 if statement.fn == "where" else 0], args)
+
+    def _check(self, position: int, statement: ir.Check) -> None:
+        value, size = self.text[statement.arg], self.index(statement.size)
+        good = f"({value} >= 0) and ({value} < {size})"
+        if statement.mask is not None:
+            good = f"(not {self.text[statement.mask]}) or ({good})"
+        self.text[position] = f"v{position}"
+        self.line(f"v{position} = {value}")
+        self.line(f"if not ({good}):")
+        self.line(f"    error[0] = np.int32({statement.code})")
+        self.line(f"v{position} = select(({value} >= 0) & ({value} < np.int64({size})), {value}, np.int64(0))")
+
+    def _store(self, statement: ir.Store) -> None:
+        """Store once: by the first lane, or where axes that the place does not depend on are zero."""
+        here = statement.index.leaves()
+        idle = [a.name for dim in self.schedule.dims for a in dim if a not in here]
+        varies = any(c in here for c in self.group.cols)
+        if varies:
+            idle += [c.name for c in self.group.cols if c not in here]
+        elif self.schedule.lanes > 1:
+            idle.append("lane")
+        buffer = self.group.buffers[statement.buffer]
+        text = f"b{statement.buffer}[{self.index(statement.index)}] = {store_text(buffer.dtype, self.text[statement.value])}"
+        if idle:
+            self.line(f"if {' and '.join(f'{a} == 0' for a in idle)}:")
+            text = "    " + text
+        self.line(text)
+
+    # ---- reductions ------------------------------------------------------------------------------------------------------
+
+    def _reduce(self, position: int) -> ir.Reduce:
+        statement = self.group.body[position]
+        assert isinstance(statement, ir.Reduce)
+        return statement
+
+    def _is_blocked(self, position: int) -> bool:
+        statement = self._reduce(position)
+        return statement.fn == "sum" and is_float(statement.dtype)
+
+    def _accumulators(self, position: int) -> list[tuple[str, str]]:
+        statement = self._reduce(position)
+        dtype = self.group.body[statement.arg].dtype
+        if statement.fn.startswith("arg"):
+            return [(f"a{position}", identity_text(statement.fn[3:], dtype)), (f"p{position}", "np.int64(-1)")]
+        return [(f"a{position}", identity_text(statement.fn, dtype))]
+
+    def _accumulate(self, position: int, name: str) -> None:
+        statement = self._reduce(position)
+        value = self.text[statement.arg]
+        dtype = self.group.body[statement.arg].dtype
+        if statement.fn.startswith("arg"):
+            self.line(f"c = {_wins(statement.fn, value, name, dtype)} or (p{position} < 0)")
+            self.line(f"{name} = select(c, {value}, {name})")
+            self.line(f"p{position} = select(c, np.int64({self._column()}), p{position})")
+        else:
+            self.line(f"{name} = {call_text(_COMBINE[statement.fn], dtype, [name, value])}")
+
+    def _column(self) -> str:
+        """The position of the current column among the cols, in their original order."""
+        position: Index = Index({})
+        for a in self.group.cols:
+            position = position * a.size + Index({(a,): 1})
+        return self.index(position)
+
+    def _combine(self, position: int) -> None:
+        """Bring the lanes' partial results together."""
+        statement = self._reduce(position)
+        dtype, name = self.group.body[statement.arg].dtype, f"a{position}"
+        self.text[position] = f"v{position}"
+        if statement.fn.startswith("arg"):
+            self._combine_positions(position, statement, dtype)
+        elif self.schedule.lanes == 1:
+            self.line(f"v{position} = {name}")
+        elif statement.fn in ("max", "min") and is_float(dtype):
+            self.line(f"n{position}_nan = group_max(cast_int32({name} != {name}))")
+            self.line(f"v{position} = select(n{position}_nan > 0, {constant_text(float('nan'), dtype)}, group_{statement.fn}({name}))")
+        else:
+            self.line(f"v{position} = {self._group(statement.fn, name, dtype)}")
+
+    def _group(self, fn: str, name: str, dtype: str) -> str:
+        """A reduction over the work-group. Small integers travel as 32 bits, products through local exchange."""
+        if dtype == "bool":
+            return f"group_{'max' if fn in ('any', 'max', 'sum') else 'min'}(cast_int32({name})) != 0"
+        wide = dtype if is_float(dtype) or dtype.endswith(("32", "64")) else "uint32" if is_unsigned(dtype) else "int32"
+        reduced = f"group_{'add' if fn == 'sum' else 'mul' if fn == 'prod' else fn}({cast_text(dtype, wide, name)})"
+        return cast_text(wide, dtype, reduced)
+
+    def _combine_positions(self, position: int, statement: ir.Reduce, dtype: str) -> None:
+        value, place = f"a{position}", f"p{position}"
+        if self.schedule.lanes == 1:
+            self.line(f"v{position} = {place}")
+            return
+        wide = dtype if is_float(dtype) or dtype.endswith(("32", "64")) else "uint32" if is_unsigned(dtype) else "int32"
+        self.line(f"w{position} = {cast_text(dtype, wide, value) if dtype != 'bool' else f'cast_int32({value})'}")
+        self.line(f"m{position} = group_{statement.fn[3:]}(w{position})")
+        best = f"(w{position} == m{position})"
+        if is_float(dtype):
+            self.line(f"n{position}_nan = group_max(cast_int32({value} != {value}))")
+            best = f"select(n{position}_nan > 0, {value} != {value}, w{position} == m{position})"
+        self.line(f"v{position} = group_min(select({best} & ({place} >= 0), {place}, np.int64(9223372036854775807)))")
+
+    # ---- the record ------------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> Kernel:
+        group, schedule = self.group, self.schedule
+        global_size = schedule.global_size
+        params = [Param(f"b{i}", "pointer", storage_name(b.dtype)) for i, b in enumerate(group.buffers)]
+        params += [Param(n, "scalar", "int64") for n in self.symbols.values()]
+        params += [Param(n, "scalar", "float64") for n in self.floats.values()]
+        params += [Param("error", "pointer", "int32")] * self.checks
+        local = (schedule.lanes,) if schedule.mapping is Mapping.ROWS else None
+        header = f"(item, {', '.join(p.name for p in params)}):\n"
+        text = header + "\n".join(self.lines or ["    pass"]) + "\n"
+        digest = hashlib.sha256(repr((text, params, len(global_size), local)).encode()).hexdigest()[:12]
+        name = f"{_short_name(group.ops)}_{digest}"
+        source = KernelSource(name, f"def {name}{text}", tuple(params), len(global_size), local)
+        return Kernel(source, group, schedule, group.buffers, tuple(self.symbols), tuple(self.floats), self.checks, global_size)
+
+
+_COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
+
+
+def identity_text(fn: str, dtype: str) -> str:
+    """The value that leaves a combination unchanged."""
+    if fn in ("max", "min"):
+        if dtype == "bool":
+            return str(fn == "min")
+        if is_float(dtype):
+            return constant_text(float("-inf") if fn == "max" else float("inf"), dtype)
+        bits = int(dtype.lstrip("uint"))
+        low, high = (0, 2**bits - 1) if is_unsigned(dtype) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        return constant_text(low if fn == "max" else high, dtype)
+    return constant_text({"sum": 0, "prod": 1, "any": False, "all": True}[fn], dtype)
+
+
+def _wins(fn: str, value: str, best: str, dtype: str) -> str:
+    """Whether ``value`` replaces ``best``: strictly better, or the first NaN."""
+    better = call_text("gt" if fn == "argmax" else "lt", dtype, [value, best])
+    return f"({better} and ({best} == {best})) or (({value} != {value}) and ({best} == {best}))" if is_float(dtype) else better
+
+
+def _is_short(cols: tuple[Axis, ...], lanes: int) -> bool:
+    """Whether a lane adds so few elements that a plain sum is exact enough."""
+    count = product(a.size for a in cols).constant
+    return count is not None and count <= 4 * BLOCK * lanes
+
+
+def _varying(group: ir.GroupIR) -> list[bool]:
+    """For each statement, whether it varies over the cols."""
+    cols = set(group.cols)
+    varies: list[bool] = []
+    for statement in group.body:
+        own = isinstance(statement, (ir.Load, ir.Store, ir.Coord)) and not cols.isdisjoint(statement.index.leaves())
+        through = not isinstance(statement, ir.Reduce) and any(varies[o] for o in ir.operands(statement))
+        varies.append(own or through)
+    return varies
+
+
+def _stages(group: ir.GroupIR) -> list[int]:
+    """For each statement, how many reductions must be finished one after another before it."""
+    stage: list[int] = []
+    for statement in group.body:
+        stage.append(max((stage[o] + isinstance(group.body[o], ir.Reduce) for o in ir.operands(statement)), default=0))
+    return stage
+
+
+def _short_name(ops: tuple[str, ...]) -> str:
+    """A readable name from the ops that do the work, longest prefix that stays short."""
+    words: list[str] = []
+    for op in ops:
+        word = re.sub(r"\W", "_", op.split(".")[1] if "." in op else op).strip("_")
+        if not words or words[-1] != word:
+            words.append(word)
+    if len(words) > 5:
+        words = [*words[:2], *words[-3:]]
+    return "_".join(words)[:48].strip("_") or "kernel"
+
+
+def emit(group: ir.GroupIR, schedule: Schedule) -> Kernel:
+    """The kernel of ``group`` under ``schedule``."""
+    return Emitter(group, schedule).run()
+
+

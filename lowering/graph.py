@@ -1,0 +1,117 @@
+"""What the lowering reads off an FX graph: shapes as indexes, storage bases of views, and kinds of values."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from .index import Index
+from .symbols import to_index
+
+
+def value_of(node: Node) -> Any:
+    """The FakeTensor, SymInt or tuple of them that stands for the node's result; None when it has none."""
+    return node.meta.get("val")
+
+
+def is_tensor(node: Any) -> bool:
+    """Whether ``node`` is an FX node whose result is one tensor."""
+    return isinstance(node, Node) and isinstance(value_of(node), torch.Tensor)
+
+
+def shape(node: Node) -> tuple[Index, ...]:
+    """Sizes of the tensor behind ``node``."""
+    return _layout(node)[0]
+
+
+def strides(node: Node) -> tuple[Index, ...]:
+    """Strides of the tensor behind ``node``, in elements."""
+    return _layout(node)[1]
+
+
+def offset(node: Node) -> Index:
+    """Storage offset of the tensor behind ``node``, in elements."""
+    return _layout(node)[2]
+
+
+def _layout(node: Node) -> tuple[tuple[Index, ...], tuple[Index, ...], Index]:
+    cached = node.meta.get("xpu_aten_layout")
+    if cached is None:
+        val = value_of(node)
+        cached = tuple(map(to_index, val.shape)), tuple(map(to_index, val.stride())), to_index(val.storage_offset())
+        node.meta["xpu_aten_layout"] = cached
+    return cached
+
+
+def dtype(node: Node) -> torch.dtype:
+    """Element type of the tensor behind ``node``."""
+    return value_of(node).dtype
+
+
+def first_tensor(node: Node) -> torch.Tensor | None:
+    """The node's tensor, or the first of its tuple."""
+    val = value_of(node)
+    if isinstance(val, (tuple, list)):
+        val = next((v for v in val if isinstance(v, torch.Tensor)), None)
+    return val if isinstance(val, torch.Tensor) else None
+
+
+def is_getitem(node: Node) -> bool:
+    """Whether the node picks one result of an op that has several."""
+    return node.op == "call_function" and node.target is operator.getitem
+
+
+def view_source(node: Node) -> Node | None:
+    """The tensor argument that ``node`` is a view of with the same element type, or None when it has its own storage.
+
+    Fake tensors share storage exactly where real ones do, so no list of view ops is needed.
+    """
+    val = value_of(node)
+    if node.op != "call_function" or not isinstance(val, torch.Tensor) or not _has_storage(val):
+        return None
+    sources = node.all_input_nodes
+    if is_getitem(node):
+        sources = sources[0].all_input_nodes
+    for source in sources:
+        other = value_of(source)
+        if (isinstance(other, torch.Tensor) and _has_storage(other) and other.dtype == val.dtype and not val.dtype.is_complex
+                and other.untyped_storage()._cdata == val.untyped_storage()._cdata):
+            return source
+    return None
+
+
+def _has_storage(val: torch.Tensor) -> bool:
+    return val.layout is torch.strided and not isinstance(val, torch.nn.Parameter)
+
+
+def is_mutation(node: Node) -> bool:
+    """Whether the op writes to one of its arguments."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def storage_base(node: Node) -> Node:
+    """The node whose tensor holds the memory that ``node`` sees: itself unless it is a view."""
+    while (source := view_source(node)) is not None:
+        node = source
+    return node
+
+
+def bound_arguments(node: Node) -> Iterator[tuple[str, Any]]:
+    """(name, value) for every argument of the op's schema, defaults filled in."""
+    schema = node.target._schema  # type: ignore[union-attr]
+    for position, argument in enumerate(schema.arguments):
+        if position < len(node.args) and not argument.kwarg_only:
+            yield argument.name, node.args[position]
+        elif argument.name in node.kwargs:
+            yield argument.name, node.kwargs[argument.name]
+        else:
+            yield argument.name, argument.default_value if argument.has_default_value() else None
+
+
+def arguments(node: Node) -> dict[str, Any]:
+    """The op's arguments by name, defaults filled in."""
+    return dict(bound_arguments(node))

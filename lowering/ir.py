@@ -1,0 +1,168 @@
+"""Group IR: what one kernel computes, before it is said how.
+
+A group is a loop nest over ``rows`` (parallel) and ``cols`` (reduced; empty for pointwise groups) and a straight line of
+scalar statements in SSA form. Statement i defines value i. A value *varies* over the axes that it depends on; a Reduce
+takes a value and combines it over all ``cols``. Addresses are in elements from the start of the buffer's tensor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from .dtypes import NAMES
+from .errors import ArtifactError
+from .index import Axis, Index, Loaded
+
+Value = int
+
+
+@dataclasses.dataclass(frozen=True)
+class Buffer:
+    """A tensor that the group reads or writes; ``name`` is its node's, ``dtype`` as in dtypes.NAMES."""
+
+    name: str
+    dtype: str
+    written: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """buffer[index] as the compute type ``dtype``; zero where the bool value ``mask`` is false."""
+
+    buffer: int
+    index: Index
+    dtype: str
+    mask: Value | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Const:
+    value: float | int | bool
+    dtype: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Coord:
+    """An index, or an integer known on the host, as an int64 value."""
+
+    index: Index
+    dtype: str = "int64"
+
+
+@dataclasses.dataclass(frozen=True)
+class HostFloat:
+    """A float known on the host only at run time; ``name`` is its node's."""
+
+    name: str
+    dtype: str = "float64"
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A scalar function of scalars.FUNCTIONS; operands have one type unless the function says otherwise."""
+
+    fn: str
+    args: tuple[Value, ...]
+    dtype: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduce:
+    """``arg`` combined over all cols, in a fixed order. ``argmax`` and ``argmin`` give the first position as int64;
+    a NaN wins every comparison, as in ATen."""
+
+    fn: Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]
+    arg: Value
+    dtype: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """An index value that must lie in [0, size) wherever ``mask`` holds: otherwise the error ``code`` is raised on the
+    host after the kernel, and the value is replaced by zero so that no foreign memory is read."""
+
+    arg: Value
+    size: Index
+    code: int
+    mask: Value | None = None
+    dtype: str = "int64"
+
+
+@dataclasses.dataclass(frozen=True)
+class Store:
+    """buffer[index] = value, rounded to the buffer's type; done once per point of the axes that ``index`` varies over."""
+
+    buffer: int
+    index: Index
+    value: Value
+    dtype: str = ""
+
+
+Statement = Load | Const | Coord | HostFloat | Call | Reduce | Check | Store
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupIR:
+    """One fusion group. ``ops`` are the ATen nodes that it computes, for names and for people."""
+
+    ops: tuple[str, ...]
+    rows: tuple[Axis, ...]
+    cols: tuple[Axis, ...]
+    buffers: tuple[Buffer, ...]
+    body: tuple[Statement, ...]
+
+    def __post_init__(self) -> None:
+        for position, statement in enumerate(self.body):
+            for operand in operands(statement):
+                if not 0 <= operand < position:
+                    raise ArtifactError(f"group {self.ops}: statement {position} uses value {operand} before it is defined")
+            if isinstance(statement, (Load, Store)) and not 0 <= statement.buffer < len(self.buffers):
+                raise ArtifactError(f"group {self.ops}: statement {position} names buffer {statement.buffer}, which is none")
+            if statement.dtype not in ("", *NAMES.values()):
+                raise ArtifactError(f"group {self.ops}: statement {position} has the unknown type {statement.dtype}")
+
+    def __str__(self) -> str:
+        lines = [f"group({', '.join(self.ops)})"]
+        lines += [f"  {'rows' if a in self.rows else 'cols'} {a.name} < {a.size}" for a in self.rows + self.cols]
+        lines += [f"  b{i}: {b.dtype} {'out' if b.written else 'in'} {b.name}" for i, b in enumerate(self.buffers)]
+        lines += [f"  {describe(i, s)}" for i, s in enumerate(self.body)]
+        return "\n".join(lines)
+
+
+def operands(statement: Statement) -> tuple[Value, ...]:
+    """The values that ``statement`` uses, data-dependent indexes and masks included."""
+    found: list[Value] = []
+    if isinstance(statement, Call):
+        found += statement.args
+    elif isinstance(statement, (Reduce, Check)):
+        found.append(statement.arg)
+    elif isinstance(statement, Store):
+        found.append(statement.value)
+    if isinstance(statement, (Load, Check)) and statement.mask is not None:
+        found.append(statement.mask)
+    if isinstance(statement, (Load, Store, Coord)):
+        found += [a.value for a in statement.index.leaves() if isinstance(a, Loaded)]
+    return tuple(found)
+
+
+def describe(position: int, statement: Statement) -> str:
+    """One line of readable text."""
+    v = f"v{position}: {statement.dtype} = "
+    match statement:
+        case Load(buffer, ix, _, mask):
+            return f"{v}b{buffer}[{ix}]" + (f" if v{mask} else 0" if mask is not None else "")
+        case Const(value):
+            return f"{v}{value!r}"
+        case Coord(ix):
+            return f"{v}{ix}"
+        case HostFloat(name):
+            return f"{v}host {name}"
+        case Call(fn, args):
+            return f"{v}{fn}({', '.join(f'v{a}' for a in args)})"
+        case Reduce(fn, arg):
+            return f"{v}reduce_{fn}(v{arg})"
+        case Check(arg, size, code):
+            return f"{v}check(0 <= v{arg} < {size}, error {code})"
+        case Store(buffer, ix, value):
+            return f"b{buffer}[{ix}] = v{value}"

@@ -1,0 +1,9 @@
+"""The op table and the reasons for what is not in it."""
+
+from __future__ import annotations
+
+from . import factories, pointwise, reads, reductions, views
+from .externs import DELIBERATE, reason_for
+from .table import TABLE, Coords, Kind, Row, Scope
+
+__all__ = ["DELIBERATE", "TABLE", "Coords", "Kind", "Row", "Scope", "factories", "pointwise", "reads", "reason_for", "reductions", "views"]

@@ -1,0 +1,340 @@
+"""Pointwise ops: the formula of each, over values that are already promoted and broadcast."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+from torch.fx import Node
+
+from .. import graph
+from ..dtypes import compute_name, is_lowered
+from ..values import Scalar, apply, where
+from .table import Coords, Kind, Row, Scope, register
+
+Formula = Callable[..., Scalar]
+
+
+class Compute(enum.Enum):
+    """The type in which a formula is evaluated."""
+
+    RESULT = "result"  # the result's compute type
+    OPERANDS = "operands"  # the promoted type of the operands: comparisons and predicates
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pointwise:
+    formula: Formula
+    compute: Compute
+    raw: tuple[str, ...]  # arguments that keep their own type, such as conditions
+
+    def __call__(self, scope: Scope, node: Node, coords: Coords) -> Scalar:
+        arguments = [(n, v) for n, v in graph.bound_arguments(node) if n not in _IGNORED]
+        target = self._compute_type(node, arguments)
+        operands = []
+        for name, value in arguments:
+            operand = scope.operand(value, coords, len(coords))
+            if isinstance(operand, Scalar) and name not in self.raw:
+                operand = operand.to(target)
+            elif isinstance(operand, (bool, int, float)) and name not in self.raw:
+                operand = scope.body.const(operand, target)
+            operands.append(operand)
+        return self.formula(*operands).to(compute_name(graph.dtype(node)))
+
+    def _compute_type(self, node: Node, arguments: list[tuple[str, Any]]) -> str:
+        if self.compute is Compute.RESULT:
+            return compute_name(graph.dtype(node))
+        values = [graph.value_of(v) if isinstance(v, Node) else v for n, v in arguments if n not in self.raw]
+        numbers = [v for v in values if isinstance(v, (torch.Tensor, bool, int, float, torch.SymInt, torch.SymFloat))]
+        promoted, _ = elementwise_dtypes(*numbers, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)
+        return compute_name(promoted)
+
+
+_IGNORED = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "a_dtype"})
+
+
+def refuse_dtypes(node: Node) -> str | None:
+    """A reason where a tensor has an element type that kernels do not take, or is not a plain strided CPU/XPU tensor."""
+    for n in (node, *node.all_input_nodes):
+        val = graph.value_of(n)
+        for tensor in val if isinstance(val, (tuple, list)) else (val,):
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            if tensor.layout is not torch.strided:
+                return f"{str(tensor.layout).removeprefix('torch.')} tensors are left to ATen"
+            if not is_lowered(tensor.dtype):
+                return f"{str(tensor.dtype).removeprefix('torch.')} is left to ATen"
+    return None
+
+
+def pointwise(names: str, formula: Formula, compute: Compute = Compute.RESULT, raw: str = "", cost: int = 1,
+              refuse: Callable[[Node], str | None] | None = None) -> None:
+    """Rows for the space-separated op ``names``."""
+
+    def refuse_all(node: Node) -> str | None:
+        return refuse_dtypes(node) or (refuse(node) if refuse else None)
+
+    register(names.split(), Row(Kind.POINTWISE, _Pointwise(formula, compute, tuple(raw.split())), refuse=refuse_all, cost=cost))
+
+
+# ---- formulas longer than a line ---------------------------------------------------------------------------------------
+
+
+def _sign(x: Scalar) -> Scalar:
+    if x.dtype == "bool":
+        return x
+    one, zero = x.body.const(1, x.dtype), x.body.const(0, x.dtype)
+    positive = where(x > 0, one, zero)
+    return positive if x.dtype.startswith("u") else where(x < 0, x.body.const(-1, x.dtype), positive)
+
+
+def _integers_pass(fn: str) -> Formula:
+    return lambda x: x.body.call(fn, x) if x.is_float else x
+
+
+def _add(x: Scalar, y: Scalar, alpha: Scalar | None = None) -> Scalar:
+    return x + (y if alpha is None else y * alpha)
+
+
+def _sub(x: Scalar, y: Scalar, alpha: Scalar | None = None) -> Scalar:
+    return x - (y if alpha is None else y * alpha)
+
+
+def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
+    call = x.body.call
+    if not x.is_float:
+        q, r = call("quotient", x, y), call("remainder", x, y)
+        return q if x.dtype.startswith("u") else where((r != 0) & ((r < 0) ^ (y < 0)), q - 1, q)
+    # c10::div_floor_floating: the quotient of x - fmod(x, y), which is exact, nudged to the nearest integer
+    mod = call("fmod", x, y)
+    div = (x - mod) / y
+    div = where((mod != 0) & ((y < 0) ^ (mod < 0)), div - 1, div)
+    floor = call("floor", div)
+    floor = where(div - floor > 0.5, floor + 1, floor)
+    zero = call("copysign", x.body.const(0, x.dtype), x / y)
+    return where(y == 0, x / y, where(div == 0, zero, floor))
+
+
+def _div_mode(x: Scalar, y: Scalar, rounding_mode: str | None = None) -> Scalar:
+    if rounding_mode == "floor":
+        return _floor_divide(x, y)
+    if rounding_mode == "trunc":
+        return x.body.call("trunc", x / y) if x.is_float else x.body.call("quotient", x, y)
+    return x / y
+
+
+def _remainder(x: Scalar, y: Scalar) -> Scalar:
+    mod = x.body.call("fmod" if x.is_float else "remainder", x, y)
+    return mod if x.dtype.startswith("u") else where((mod != 0) & ((y < 0) ^ (mod < 0)), mod + y, mod)
+
+
+def _fmod(x: Scalar, y: Scalar) -> Scalar:
+    return x.body.call("fmod" if x.is_float else "remainder", x, y)
+
+
+def _pow(x: Scalar, y: Scalar) -> Scalar:
+    exponent = y.literal
+    if exponent == 2:
+        return x * x
+    if exponent == 3:
+        return x * x * x
+    if not x.is_float:
+        return _integer_power(x, int(exponent))  # type: ignore[arg-type]
+    if exponent == 0.5:
+        return x.body.call("sqrt", x)
+    if exponent == -0.5:
+        return 1 / x.body.call("sqrt", x)
+    if exponent == -1:
+        return 1 / x
+    if exponent == -2:
+        return 1 / (x * x)
+    return x.body.call("pow", x, y)
+
+
+def _integer_power(x: Scalar, exponent: int) -> Scalar:
+    result, square = x.body.const(1, x.dtype), x
+    while exponent:
+        if exponent & 1:
+            result = result * square
+        square, exponent = square * square, exponent >> 1
+    return result
+
+
+def _refuse_integer_power(node: Node) -> str | None:
+    exponent = node.args[1] if len(node.args) > 1 else None
+    if not graph.dtype(node).is_floating_point and not (isinstance(exponent, int) and exponent >= 0):
+        return "integer powers with an exponent that is not a non-negative constant are left to ATen"
+    return None
+
+
+def _refuse_integer_division(node: Node) -> str | None:
+    """ATen raises for an integer division by zero, which a kernel cannot; so only divisors known not to be zero are taken."""
+    val = graph.value_of(node)
+    divisor = node.args[1]
+    if val.dtype.is_floating_point or (isinstance(divisor, int) and divisor != 0):
+        return None
+    return "integer division by a tensor raises on zero, which ATen does"
+
+
+def _clamp(x: Scalar, low: Scalar | None = None, high: Scalar | None = None) -> Scalar:
+    if low is not None:
+        x = x.body.call("maximum", x, low)
+    return x if high is None else x.body.call("minimum", x, high)
+
+
+def _lerp(start: Scalar, end: Scalar, weight: Scalar) -> Scalar:
+    # ATen switches form at one half, so that either end is reached exactly
+    difference = end - start
+    return where(weight.body.call("abs", weight) < 0.5, start + weight * difference, end - difference * (1 - weight))
+
+
+def _addcmul(x: Scalar, a: Scalar, b: Scalar, value: Scalar | int = 1) -> Scalar:
+    return x + a * b * value if not isinstance(value, Scalar) or value.literal == 1 else x + value * a * b
+
+
+def _addcdiv(x: Scalar, a: Scalar, b: Scalar, value: Scalar | int = 1) -> Scalar:
+    return x + a / b if not isinstance(value, Scalar) or value.literal == 1 else x + value * a / b
+
+
+def _isfinite(x: Scalar) -> Scalar:
+    return x.body.call("abs", x) < math.inf if x.is_float else x.body.const(True, "bool")
+
+
+def _isinf(x: Scalar) -> Scalar:
+    return x.body.call("abs", x) == math.inf if x.is_float else x.body.const(False, "bool")
+
+
+def _isnan(x: Scalar) -> Scalar:
+    return x != x if x.is_float else x.body.const(False, "bool")
+
+
+def _signbit(x: Scalar) -> Scalar:
+    if x.is_float:
+        return x.body.call("copysign", x.body.const(1, x.dtype), x) < 0
+    return x < 0 if x.dtype != "bool" else x.body.const(False, "bool")
+
+
+def _truth(x: Scalar) -> Scalar:
+    return x.to("bool")
+
+
+def _sigmoid(x: Scalar) -> Scalar:
+    return 1 / (1 + x.body.call("exp", -x))
+
+
+def _relu(x: Scalar) -> Scalar:
+    return x.body.call("maximum", x, 0) if x.dtype != "bool" else x
+
+
+def _gelu(x: Scalar, approximate: str = "none") -> Scalar:
+    if approximate == "tanh":
+        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+        return 0.5 * x * (1 + x.body.call("tanh", inner))
+    return x * 0.5 * (1 + x.body.call("erf", x * math.sqrt(0.5)))
+
+
+def _heaviside(x: Scalar, values: Scalar) -> Scalar:
+    return where(x == 0, values, where(x < 0, x.body.const(0, x.dtype), x.body.const(1, x.dtype)))
+
+
+def _logaddexp(x: Scalar, y: Scalar) -> Scalar:
+    high = x.body.call("maximum", x, y)
+    low = x.body.call("minimum", x, y)
+    return where((x == y) & (x.body.call("abs", x) == math.inf), x, high + x.body.call("log1p", x.body.call("exp", low - high)))
+
+
+def _xlogy(x: Scalar, y: Scalar) -> Scalar:
+    return where(y != y, y, where(x == 0, x.body.const(0, x.dtype), x * x.body.call("log", y)))
+
+
+def _cast(x: Scalar, *_: Any) -> Scalar:
+    return x
+
+
+def _shift(fn: str) -> Formula:
+    def formula(x: Scalar, count: Scalar) -> Scalar:
+        bits = int(x.dtype.lstrip("uint"))
+        in_range = count < bits if x.dtype.startswith("u") else (count >= 0) & (count < bits)
+        over = x.body.const(0, x.dtype) if fn == "shl" or x.dtype.startswith("u") else x.body.call("shr", x, bits - 1)
+        return where(in_range, x.body.call(fn, x, where(in_range, count, x.body.const(0, x.dtype))), over)
+
+    return formula
+
+
+def _refuse_sparse_copy(node: Node) -> str | None:
+    arguments = graph.arguments(node)
+    device = arguments.get("device")
+    source = graph.value_of(node.args[0])
+    if device is not None and torch.device(device).type != source.device.type:
+        return "copies between devices are left to ATen"
+    return None
+
+
+# ---- the rows ----------------------------------------------------------------------------------------------------------
+
+for _name in "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sqrt rsqrt erf erfc lgamma".split():
+    pointwise(f"aten.{_name} prims.{_name}", apply(_name), cost=20)
+for _name in "floor ceil trunc".split():
+    pointwise(f"aten.{_name} prims.{_name}", _integers_pass(_name))
+pointwise("aten.round.default prims.round", _integers_pass("round"))
+for _name in "eq ne lt le gt ge".split():
+    pointwise(f"aten.{_name}.Tensor aten.{_name}.Scalar prims.{_name}", apply(_name), Compute.OPERANDS)
+for _name in "maximum minimum fmax fmin".split():
+    pointwise(f"aten.{_name} prims.{_name}", apply(_name))
+for _name in "atan2 hypot copysign nextafter".split():
+    pointwise(f"aten.{_name} prims.{_name}" if _name != "copysign" else "aten.copysign", apply(_name), cost=20)
+for _name in "and or xor".split():
+    pointwise(f"aten.bitwise_{_name} prims.bitwise_{_name}", apply(_name))
+    pointwise(f"aten.logical_{_name}", lambda x, y, fn=_name: x.body.call(fn, x.to("bool"), y.to("bool")), Compute.OPERANDS)
+
+pointwise("aten.bitwise_not prims.bitwise_not", apply("not"))
+pointwise("aten.logical_not", lambda x: ~_truth(x), Compute.OPERANDS)
+pointwise("aten.abs prims.abs", apply("abs"))
+pointwise("aten.neg prims.neg", apply("neg"))
+pointwise("aten.sign aten.sgn prims.sign", _sign)
+pointwise("aten.reciprocal prims.reciprocal", lambda x: 1 / x, cost=4)
+pointwise("aten.square", lambda x: x * x)
+pointwise("aten.sigmoid", _sigmoid, cost=24)
+pointwise("aten.relu", _relu)
+pointwise("aten.gelu", _gelu, cost=30)
+pointwise("aten.silu", lambda x: x / (1 + x.body.call("exp", -x)), cost=24)
+pointwise("aten.isnan", _isnan, Compute.OPERANDS)
+pointwise("aten.isinf", _isinf, Compute.OPERANDS)
+pointwise("aten.isfinite prims.isfinite", _isfinite, Compute.OPERANDS)
+pointwise("aten.signbit prims.signbit", _signbit, Compute.OPERANDS)
+
+pointwise("aten.add.Tensor aten.add.Scalar prims.add", _add)
+pointwise("aten.sub.Tensor aten.sub.Scalar prims.sub", _sub)
+pointwise("aten.rsub", lambda x, y, alpha=None: _sub(y, x, alpha))
+pointwise("aten.mul.Tensor aten.mul.Scalar prims.mul", lambda x, y: x * y)
+pointwise("aten.div.Tensor aten.div.Scalar", _div_mode, cost=4)
+pointwise("aten.div.Tensor_mode aten.div.Scalar_mode", _div_mode, cost=8, refuse=_refuse_integer_division)
+pointwise("prims.div", lambda x, y: x / y if x.is_float else x.body.call("quotient", x, y), cost=4, refuse=_refuse_integer_division)
+pointwise("aten.floor_divide", _floor_divide, cost=40, refuse=_refuse_integer_division)
+pointwise("aten.remainder.Tensor aten.remainder.Scalar", _remainder, cost=36, refuse=_refuse_integer_division)
+pointwise("prims.remainder", _remainder, cost=36, refuse=_refuse_integer_division)
+pointwise("aten.fmod.Tensor aten.fmod.Scalar prims.fmod", _fmod, cost=32, refuse=_refuse_integer_division)
+pointwise("aten.pow.Tensor_Scalar aten.pow.Tensor_Tensor prims.pow", _pow, cost=32, refuse=_refuse_integer_power)
+pointwise("aten.pow.Scalar", lambda x, y: x.body.call("pow", x, y), cost=32, refuse=_refuse_integer_power)
+pointwise("aten.heaviside", _heaviside)
+pointwise("aten.logaddexp", _logaddexp, cost=40)
+pointwise("aten.xlogy", _xlogy, cost=20)
+pointwise("aten.bitwise_left_shift.Tensor aten.bitwise_left_shift.Tensor_Scalar prims.shift_left", _shift("shl"))
+pointwise("aten.bitwise_right_shift.Tensor aten.bitwise_right_shift.Tensor_Scalar prims.shift_right_arithmetic", _shift("shr"))
+
+pointwise("aten.where.self aten.where.ScalarOther aten.where.ScalarSelf aten.where.Scalar prims.where",
+          lambda c, x, y: where(c.to("bool"), x, y), raw="condition pred")
+pointwise("aten.masked_fill.Scalar aten.masked_fill.Tensor", lambda x, mask, value: where(mask, value, x), raw="mask")
+pointwise("aten.clamp aten.clip", _clamp)
+pointwise("aten.clamp_min", lambda x, low: _clamp(x, low))
+pointwise("aten.clamp_max", lambda x, high: _clamp(x, None, high))
+pointwise("aten.lerp.Tensor aten.lerp.Scalar", _lerp)
+pointwise("aten.addcmul", _addcmul)
+pointwise("aten.addcdiv", _addcdiv, cost=5)
+pointwise("aten.clone prims.clone aten.lift_fresh_copy aten.contiguous prims.copy_strided", lambda x, *_: x)
+pointwise("aten._to_copy prims.convert_element_type prims.device_put", _cast, raw="self a", refuse=_refuse_sparse_copy)

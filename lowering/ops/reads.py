@@ -1,0 +1,170 @@
+"""Ops that read their arguments elsewhere: concatenation, padding, lookups. They fuse as reads and are never copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from .. import graph
+from ..dtypes import compute_name
+from ..index import ZERO, Index, index
+from ..values import Scalar, coordinate, where
+from .pointwise import refuse_dtypes
+from .table import Coords, Kind, Row, Scope, register
+
+OUT_OF_RANGE = "index out of range"
+
+
+def _between(scope: Scope, at: Index, low: Index, high: Index | None) -> Scalar | None:
+    """The condition low <= at < high; bounds that always hold are left out."""
+    value = coordinate(scope.body, at)
+    above = value >= coordinate(scope.body, low) if low != ZERO else None
+    below = value < coordinate(scope.body, high) if high is not None else None
+    if above is None or below is None:
+        return above if below is None else below
+    return above & below
+
+
+def _cat(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    tensors = [t for t in node.args[0] if graph.shape(t) != (ZERO,) or len(coords) == 1]  # type: ignore[union-attr]
+    dim = (node.args[1] if len(node.args) > 1 else 0) % len(coords)  # type: ignore[operator]
+    dtype = compute_name(graph.dtype(node))
+    start, result = ZERO, None
+    for position, tensor in enumerate(tensors):
+        end = start + graph.shape(tensor)[dim]
+        last = position == len(tensors) - 1
+        inside = _between(scope, coords[dim], start, None if last else end)
+        local = (*coords[:dim], coords[dim] - start, *coords[dim + 1:])
+        value = scope.read(tensor, local, inside).to(dtype)
+        result = value if result is None else where(coordinate(scope.body, coords[dim]) < coordinate(scope.body, start), result, value)
+        start = end
+    assert result is not None
+    return result
+
+
+def _pad(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    source, pads = node.args[0], node.args[1]
+    fill = graph.arguments(node).get("value") or 0
+    inside, local = None, list(coords)
+    for position in range(len(pads) // 2):  # type: ignore[arg-type]
+        dim = len(coords) - 1 - position
+        before = _extent(pads[2 * position])  # type: ignore[index]
+        size = graph.shape(source)[dim]
+        local[dim] = coords[dim] - before
+        if before == ZERO and _extent(pads[2 * position + 1]) == ZERO:  # type: ignore[index]
+            continue
+        here = _between(scope, coords[dim], before, before + size)
+        inside = here if inside is None else inside & here  # type: ignore[operator]
+    value = scope.read(source, tuple(local), inside)
+    return value if inside is None else where(inside, value, scope.body.const(fill, value.dtype))  # type: ignore[arg-type]
+
+
+def _extent(value: Any) -> Index:
+    return graph.to_index(graph.value_of(value)) if isinstance(value, Node) else index(value)
+
+
+def _flip(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    dims = {d % len(coords) for d in node.args[1]} if coords else set()  # type: ignore[operator,union-attr]
+    sizes = graph.shape(node.args[0])
+    return scope.read(node.args[0], tuple(sizes[d] - 1 - c if d in dims else c for d, c in enumerate(coords)))
+
+
+def wrapped(scope: Scope, position: Scalar, size: Index) -> Index:
+    """A user's index as an Index: negative ones count from the end, others out of range raise."""
+    limit = coordinate(scope.body, size)
+    position = position.to("int64")
+    return scope.checked(where(position < 0, position + limit, position), size, OUT_OF_RANGE)
+
+
+def _embedding(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    weight, indices = node.args[0], node.args[1]
+    row = scope.read(indices, coords[:-1]).to("int64")
+    return scope.read(weight, (scope.checked(row, graph.shape(weight)[0], "index out of range in self"), coords[-1]))
+
+
+def _gather(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    source, dim, indices = node.args[:3]
+    if not coords:
+        scope.checked(scope.read(indices, ()).to("int64"), index(1), OUT_OF_RANGE)
+        return scope.read(source, ())
+    dim = dim % len(coords)  # type: ignore[operator]
+    at = scope.checked(scope.read(indices, coords).to("int64"), graph.shape(source)[dim], OUT_OF_RANGE)
+    return scope.read(source, (*coords[:dim], at, *coords[dim + 1:]))
+
+
+def _index_select(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    source, dim, indices = node.args[:3]
+    if not coords:
+        return scope.read(source, ())
+    dim = dim % len(coords)  # type: ignore[operator]
+    where_from = (coords[dim],) if graph.shape(indices) else ()
+    at = scope.checked(scope.read(indices, where_from).to("int64"), graph.shape(source)[dim], OUT_OF_RANGE)
+    return scope.read(source, (*coords[:dim], at, *coords[dim + 1:]))
+
+
+def _index(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    source, indices = node.args[0], node.args[1]
+    first, rank = _index_place(node)
+    inner = coords[first:first + rank]
+    rest = iter(coords[:first] + coords[first + rank:])
+    sizes = graph.shape(source)
+    local = []
+    for d, size in enumerate(sizes):
+        position = indices[d] if d < len(indices) else None  # type: ignore[arg-type,index]
+        local.append(next(rest) if position is None else wrapped(scope, scope.operand(position, inner, rank), size))
+    return scope.read(source, tuple(local))
+
+
+def _index_place(node: Node) -> tuple[int, int]:
+    """Where the index tensors' broadcast dimensions stand in the result, and how many they are."""
+    given = [d for d, i in enumerate(node.args[1]) if i is not None]  # type: ignore[arg-type,union-attr]
+    rank = max(len(graph.shape(node.args[1][d])) for d in given)  # type: ignore[index,union-attr]
+    adjacent = given == list(range(given[0], given[-1] + 1))
+    return (given[0] if adjacent else 0), rank
+
+
+def _index_aligned(node: Node) -> dict[Node, tuple[int, ...]]:
+    first, rank = _index_place(node)
+    aligned = {}
+    for position in node.args[1]:  # type: ignore[union-attr]
+        if position is not None:
+            own = len(graph.shape(position))
+            aligned[position] = tuple(range(first + rank - own, first + rank))
+    return aligned
+
+
+def _refuse_mask_index(node: Node) -> str | None:
+    for position in node.args[1]:  # type: ignore[union-attr]
+        if position is not None and graph.dtype(position) in (torch.bool, torch.uint8):
+            return "indexing with a mask gives a size that depends on data, which ATen finds"
+    if not any(i is not None for i in node.args[1]):  # type: ignore[union-attr]
+        return "indexing with nothing is left to ATen"
+    return None
+
+
+def _result_dims(node: Node, drop: int = 0) -> tuple[int, ...]:
+    return tuple(range(graph.value_of(node).dim() - drop))
+
+
+def read(names: str, lower: Callable[[Scope, Node, Coords], Scalar], once: bool = False,
+         aligned: Callable[[Node], dict[Node, tuple[int, ...]]] = lambda node: {},
+         refuse: Callable[[Node], str | None] | None = None) -> None:
+    """Rows for the space-separated op ``names``."""
+
+    def refuse_all(node: Node) -> str | None:
+        return refuse_dtypes(node) or (refuse(node) if refuse else None)
+
+    register(names.split(), Row(Kind.READ, lower, aligned=aligned, once=once, refuse=refuse_all, cost=2))
+
+
+read("aten.cat prims.cat", _cat, once=True)
+read("aten.constant_pad_nd", _pad, once=True)
+read("aten.flip prims.rev", _flip, once=True)
+read("aten.embedding", _embedding, aligned=lambda n: {n.args[1]: _result_dims(n, 1)})  # type: ignore[dict-item]
+read("aten.gather", _gather, aligned=lambda n: {n.args[2]: _result_dims(n)},  # type: ignore[dict-item]
+     refuse=lambda n: None if graph.shape(n.args[0]) or not graph.shape(n.args[2]) else "gather from a scalar is left to ATen")
+read("aten.index_select", _index_select)
+read("aten.index.Tensor aten._unsafe_index.Tensor", _index, aligned=_index_aligned, refuse=_refuse_mask_index)

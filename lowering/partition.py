@@ -1,0 +1,450 @@
+"""Cutting a graph into fusion groups and externs.
+
+Nodes are taken in order; each joins the groups of its producers when their dimensions unify with its own (see ``axes``) and
+no path leaves and re-enters the group. Ancestor sets of groups are bit sets, so that the check costs a few machine words
+and the whole stays near linear in the number of nodes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import itertools
+from collections.abc import Iterator, Mapping
+
+from torch.fx import GraphModule, Node
+
+from . import graph
+from .axes import Axes, Dims, Space
+from .classify import Classes, Refusal
+from .index import ONE, ZERO, Axis, Index, atom
+from .ops import TABLE, Kind
+from .target import Traits
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
+    """A fusion group: its nodes in order, those whose results others need, and each node's dimensions as axes."""
+
+    nodes: tuple[Node, ...]
+    stored: tuple[Node, ...]
+    space: Space
+    dims: Mapping[Node, Dims]
+    full: Mapping[Node, Dims]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Extern:
+    """One call of ATen, and why."""
+
+    node: Node
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Partition:
+    """The graph in execution order. ``axes`` resolves the groups' dimensions."""
+
+    gm: GraphModule
+    classes: Classes
+    steps: tuple[Group | Extern, ...]
+    axes: Axes
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The fusion groups alone."""
+        return tuple(s for s in self.steps if isinstance(s, Group))
+
+
+@dataclasses.dataclass
+class _Draft:
+    """A group that may still grow. ``axes_used`` spans the space; ``cols`` are the axes its reductions combine."""
+
+    nodes: list[Node]
+    axes_used: tuple[int, ...]
+    cols: tuple[int, ...] | None
+    ancestors: int
+    reads: dict[Node, list[Node]] = dataclasses.field(default_factory=dict)
+
+
+class Partitioner:
+    """The state of one partition; ``run`` is the whole of it."""
+
+    def __init__(self, gm: GraphModule, classes: Classes, traits: Traits) -> None:
+        self.gm, self.classes, self.traits = gm, classes, traits
+        self.axes = Axes()
+        self.dims: dict[Node, Dims] = {}
+        self.full: dict[Node, Dims] = {}
+        self.view_dims: dict[Node, Dims] = {}
+        self.home: dict[Node, int] = {}
+        self.drafts: dict[int, _Draft] = {}
+        self._ids = itertools.count()
+        self._memory: dict[Node, frozenset[Node]] = {}
+        self.order = {n: i for i, n in enumerate(gm.graph.nodes)}
+        self.after = mutation_order(gm)
+        self.needed_inline = _needed_inline(gm, classes)
+
+    def run(self) -> Partition:
+        """The partition of the graph."""
+        for node in self.gm.graph.nodes:
+            if node.op != "call_function" or node in self.classes.views or node in self.classes.host:
+                continue
+            if node in self.classes.inline and node not in self.needed_inline:
+                continue
+            if graph.is_getitem(node):
+                self._adopt(node)
+            else:
+                self._place(node)
+        self._merge_siblings()
+        return Partition(self.gm, self.classes, tuple(self._steps()), self.axes, self.classes.refusals())
+
+    # ---- placing one node ----------------------------------------------------------------------------------------------
+
+    def _adopt(self, node: Node) -> None:
+        """One result of an op with several belongs where the op is."""
+        parent = node.args[0]
+        assert isinstance(parent, Node)
+        self.home[node] = self.home[parent]
+        self.drafts[self.home[node]].nodes.append(node)
+        if parent in self.dims:
+            self.dims[node] = self.full[node] = self.dims[parent]
+
+    def _place(self, node: Node) -> None:
+        ancestors = 0
+        for source in self._sources(node):
+            ancestors |= self.drafts[source].ancestors | 1 << source
+        own = self.home[node] = next(self._ids)
+        if node in self.classes.refused:
+            self.drafts[own] = _Draft([node], (), None, ancestors)
+            return
+        full = self._own_dims(node)
+        used = tuple(a for d in full for a in d)
+        self.drafts[own] = _Draft([node], used, self._reduced(node), ancestors, {a: [node] for a in node.all_input_nodes if graph.is_tensor(a)})
+        for producer in self._producer_groups(node):
+            if producer in self.drafts and producer != self.home[node]:
+                self._try_merge(producer, self.home[node])
+
+    def _own_dims(self, node: Node) -> Dims:
+        """Fresh dimensions for ``node``: of its result, and for a reduction of its first argument (``full``)."""
+        row = TABLE[node.target]  # type: ignore[index]
+        if row.kind is not Kind.REDUCTION:
+            tensor = graph.first_tensor(node)
+            assert tensor is not None
+            self.dims[node] = self.full[node] = self.axes.fresh_dims(graph.shape(node))
+            return self.full[node]
+        assert row.dims is not None and isinstance(node.args[0], Node)
+        full = self.full[node] = self.axes.fresh_dims(graph.shape(node.args[0]))
+        reduced, keep = row.dims(node)
+        self.dims[node] = tuple(() if d in reduced else dim for d, dim in enumerate(full) if keep or d not in reduced)
+        return full
+
+    def _reduced(self, node: Node) -> tuple[int, ...] | None:
+        row = TABLE[node.target]  # type: ignore[index]
+        if row.kind is not Kind.REDUCTION or row.dims is None:
+            return None
+        return tuple(a for d in row.dims(node)[0] for a in self.full[node][d]) or None
+
+    def _sources(self, node: Node) -> Iterator[int]:
+        """Groups that must run before ``node``."""
+        stack, seen = [*node.all_input_nodes, *self.after.get(node, ())], set()
+        while stack:
+            source = stack.pop()
+            if source in seen:
+                continue
+            seen.add(source)
+            if source in self.home:
+                yield self.home[source]
+                if source not in self.classes.inline:
+                    continue
+            stack += source.all_input_nodes
+
+    def _producer_groups(self, node: Node) -> list[int]:
+        """Groups that hold an argument of ``node`` itself or behind views, the latest first."""
+        found: dict[int, int] = {}
+        for source in node.all_input_nodes:
+            if graph.is_tensor(source):
+                base = graph.storage_base(source)
+                if base in self.home and base not in self.classes.refused:
+                    found[self.home[base]] = max(self.order[base], found.get(self.home[base], 0))
+        return sorted(found, key=lambda g: -found[g])
+
+    # ---- merging -------------------------------------------------------------------------------------------------------
+
+    def _try_merge(self, a: int, b: int) -> bool:
+        """Make one group of two when their loops unify, no cycle arises and the device takes the result."""
+        left, right = self.drafts[a], self.drafts[b]
+        if left.nodes[0] in self.classes.refused or right.nodes[0] in self.classes.refused:
+            return False
+        if left.nodes[0] in self.classes.inline or right.nodes[0] in self.classes.inline:
+            return False
+        if len(left.reads) + len(right.reads) + 8 > 2 * self.traits.max_kernel_arguments or self._path_outside(a, b):
+            return False
+        mark = self.axes.mark()
+        cols = self._unified_cols(left, right) if self._connect(left, right, b) and self._connect(right, left, a) else None
+        if cols is None:
+            self.axes.undo(mark)
+            return False
+        self._commit(a, b, cols[0])
+        return True
+
+    def _connect(self, users: _Draft, producers: _Draft, producer_id: int) -> bool:
+        """Unify the dimensions along every edge from one group to the other, and of what both read from memory."""
+        for arg, readers in users.reads.items():
+            base = graph.storage_base(arg)
+            if base in self.classes.inline and any(self.home.get(n) == producer_id for n in self._behind_inline(base)):
+                return False
+            if self.home.get(base) == producer_id and base not in self.classes.inline:
+                dims = self._dims_of(arg)
+                if dims is None or not all(self._constrain(r, arg, dims) for r in readers):
+                    return False
+        return True
+
+    def _behind_inline(self, node: Node) -> frozenset[Node]:
+        """What is read from memory when ``node`` is recomputed."""
+        if node not in self.classes.inline:
+            return frozenset((node,))
+        if node not in self._memory:
+            bases = (graph.storage_base(s) for s in node.all_input_nodes if graph.is_tensor(s))
+            self._memory[node] = frozenset().union(*map(self._behind_inline, bases))
+        return self._memory[node]
+
+    def _unified_cols(self, left: _Draft, right: _Draft) -> tuple[tuple[int, ...] | None] | None:
+        """The cols of the merged group (in a tuple, as they may be none), or None when the spaces do not fit."""
+        self._unify_shared_reads(left, right)
+        spans = [self.axes.leaves(d.axes_used) for d in (left, right)]
+        sets = [set(s) for s in spans]
+        if any(len(s) != len(t) for s, t in zip(sets, spans, strict=True)) or not (sets[0] <= sets[1] or sets[1] <= sets[0]):
+            return None
+        whole = sets[0] | sets[1]
+        found = [set(self.axes.leaves(d.cols)) for d in (left, right) if d.cols is not None]
+        if len(found) == 2 and found[0] != found[1]:
+            return None
+        if found:
+            rows = whole - found[0]
+            for draft, own in zip((left, right), sets, strict=True):
+                # a group with reductions must run over all rows; one without may be a part of the space
+                if draft.cols is not None and not rows <= own:
+                    return None
+        return (left.cols if left.cols is not None else right.cols,)
+
+    def _unify_shared_reads(self, left: _Draft, right: _Draft) -> None:
+        """Let both groups read the same memory at the same place where that contradicts nothing."""
+        few, many = sorted((left, right), key=lambda d: len(d.reads))
+        for arg in few.reads:
+            if arg not in many.reads:
+                continue
+            mark = self.axes.mark()
+            mine, theirs = (self._read_dims(d.reads[arg][0], arg) for d in (few, many))
+            if mine is None or theirs is None or not self.axes.unify_dims(mine, theirs) or not self._distinct(left, right):
+                self.axes.undo(mark)
+
+    def _distinct(self, *drafts: _Draft) -> bool:
+        return all(self.axes.distinct([d.axes_used]) for d in drafts)
+
+    def _path_outside(self, a: int, b: int) -> bool:
+        """Whether some third group lies on a path between the two."""
+        for first, last in ((a, b), (b, a)):
+            if not self.drafts[last].ancestors >> first & 1:
+                continue
+            between = self.drafts[last].ancestors & ~self.drafts[first].ancestors & ~(1 << first)
+            if any(self.drafts[g].ancestors >> first & 1 for g in _bits(between)):
+                return True
+        return False
+
+    def _commit(self, a: int, b: int, cols: tuple[int, ...] | None) -> None:
+        """Move the nodes of ``b`` into ``a`` and mend the ancestor sets of everything after them."""
+        left, right = self.drafts[a], self.drafts.pop(b)
+        for node in right.nodes:
+            self.home[node] = a
+        left.nodes = sorted(left.nodes + right.nodes, key=self.order.__getitem__)
+        if len(set(self.axes.leaves(right.axes_used))) > len(set(self.axes.leaves(left.axes_used))):
+            left.axes_used = right.axes_used
+        left.cols = cols
+        for arg, readers in right.reads.items():
+            left.reads[arg] = left.reads.get(arg, []) + readers
+        left.reads = {arg: r for arg, r in left.reads.items() if self.home.get(graph.storage_base(arg)) != a}
+        merged = (left.ancestors | right.ancestors) & ~(1 << a) & ~(1 << b)
+        grown = merged != left.ancestors
+        left.ancestors = merged
+        for draft in self.drafts.values():
+            if draft.ancestors >> b & 1:
+                draft.ancestors = draft.ancestors & ~(1 << b) | 1 << a | merged
+            elif grown and draft.ancestors >> a & 1:
+                draft.ancestors |= merged
+
+    def _merge_siblings(self) -> None:
+        """Fuse groups that read the same memory over the same loops, and groups whose producer they could not join at first."""
+        readers: dict[Node, list[Node]] = {}
+        for draft in self.drafts.values():
+            for arg, users in draft.reads.items():
+                if graph.shape(arg) and not all(s == ONE for s in graph.shape(arg)):
+                    readers.setdefault(arg, []).append(users[0])
+        for users in readers.values():
+            for first, second in zip(users, users[1:], strict=False):
+                a, b = self.home[first], self.home[second]
+                if a != b and self._same_span_after_shared_read(a, b):
+                    self._try_merge(a, b)
+
+    def _same_span_after_shared_read(self, a: int, b: int) -> bool:
+        """Whether two groups are worth one kernel: neither is a small part of the other."""
+        sizes = [Space(self.axes.leaves(self.drafts[g].axes_used), ()).numel(self.axes) for g in (a, b)]
+        return sizes[0] == sizes[1]
+
+    # ---- dimensions of arguments -----------------------------------------------------------------------------------------
+
+    def _dims_of(self, arg: Node) -> Dims | None:
+        """Dimensions of a node in a group, or of a view of one; None where a view cannot be followed."""
+        if arg in self.dims and arg not in self.classes.views:
+            return self.dims[arg]
+        if arg in self.view_dims:
+            return self.view_dims[arg]
+        source = graph.view_source(arg)
+        below = self._dims_of(source) if source is not None and source is arg.args[0] else None
+        found = None if below is None else self._view_dims(arg, below)
+        if found is not None:
+            self.axes._record(self.view_dims, arg, found)  # type: ignore[arg-type]
+        return found
+
+    def _view_dims(self, view: Node, below: Dims) -> Dims | None:
+        row = TABLE.get(view.target)  # type: ignore[arg-type]
+        if row is None or row.pull is None:
+            return None
+        moved = self._pulled_dims(view, below, row.pull)
+        return self.axes.reshape(below, graph.shape(view)) if moved is None and row.reshapes else moved
+
+    def _pulled_dims(self, view: Node, below: Dims, pull: object) -> Dims | None:
+        """Dimensions of a view that only moves, drops and broadcasts dimensions."""
+        shape = graph.shape(view)
+        probes = tuple(ZERO if s == ONE else atom(Axis(f"p{i}", s)) for i, s in enumerate(shape))
+        coords = pull(view, probes)  # type: ignore[operator]
+        if coords is None:
+            return None
+        found: list[tuple[int, ...] | None] = [None] * len(shape)
+        for coord, dim, size in zip(coords, below, graph.shape(view.args[0]), strict=True):
+            if size == ONE and coord == ZERO:
+                continue
+            at = next((i for i, p in enumerate(probes) if p == coord and p != ZERO and shape[i] == size and found[i] is None), None)
+            if at is None:
+                return None
+            found[at] = dim
+        return tuple(self.axes.fresh(s) if f is None else f for f, s in zip(found, shape, strict=True))
+
+    def _read_dims(self, user: Node, arg: Node) -> Dims | None:
+        """The dimensions that ``user`` gives its argument ``arg``; None where it reads it anywhere, or broadcast."""
+        row = TABLE[user.target]  # type: ignore[index]
+        if row.kind is Kind.REDUCTION:
+            return self.full[user] if arg is user.args[0] else None
+        if row.kind is Kind.POINTWISE:
+            own = self.dims[user]
+            rank = len(graph.shape(arg))
+            tail = own[len(own) - rank:]
+            return tuple(() if s == ONE else d for d, s in zip(tail, graph.shape(arg), strict=True))
+        aligned = row.aligned(user)
+        if arg not in aligned:
+            return None
+        return tuple(() if s == ONE else self.dims[user][d] for d, s in zip(aligned[arg], graph.shape(arg), strict=True))
+
+    def _constrain(self, user: Node, arg: Node, dims: Dims) -> bool:
+        """Unify the dimensions of ``arg`` with what ``user`` reads."""
+        wanted = self._read_dims(user, arg)
+        if wanted is None or not self.axes.unify_dims(wanted, dims):
+            return False
+        row = TABLE[user.target]  # type: ignore[index]
+        return row.kind is not Kind.READ or _reads_once(user, arg)
+
+    # ---- the result ------------------------------------------------------------------------------------------------------
+
+    def _steps(self) -> Iterator[Group | Extern]:
+        """Groups and externs, each after all that it needs, otherwise in the graph's order."""
+        pending = {g: d.ancestors.bit_count() for g, d in self.drafts.items()}
+        followers: dict[int, list[int]] = {g: [] for g in self.drafts}
+        for g, draft in self.drafts.items():
+            for before in _bits(draft.ancestors):
+                followers[before].append(g)
+        ready = [(self.order[d.nodes[0]], g) for g, d in self.drafts.items() if not pending[g]]
+        heapq.heapify(ready)
+        while ready:
+            _, g = heapq.heappop(ready)
+            yield self._finish(self.drafts[g])
+            for follower in followers[g]:
+                pending[follower] -= 1
+                if not pending[follower]:
+                    heapq.heappush(ready, (self.order[self.drafts[follower].nodes[0]], follower))
+
+    def _finish(self, draft: _Draft) -> Group | Extern:
+        first = draft.nodes[0]
+        if first in self.classes.refused:
+            return Extern(first, self.classes.refused[first])
+        members = set(draft.nodes)
+        stored = tuple(n for n in draft.nodes if graph.is_tensor(n) and self._escapes(n, members))
+        whole = self.axes.leaves(draft.axes_used)
+        cols = set(self.axes.leaves(draft.cols or ()))
+        space = Space(tuple(a for a in whole if a not in cols), tuple(a for a in whole if a in cols))
+        return Group(tuple(draft.nodes), stored, space, {n: self.dims[n] for n in draft.nodes}, {n: self.full[n] for n in draft.nodes})
+
+    def _escapes(self, node: Node, members: set[Node]) -> bool:
+        """Whether anything outside the group needs the memory of ``node``."""
+        for user in node.users:
+            if user in self.classes.views:
+                if self._escapes(user, members):
+                    return True
+            elif user in self.classes.inline or (user not in members and user not in self.classes.host):
+                return True
+        return False
+
+
+def _reads_once(user: Node, arg: Node) -> bool:
+    return arg in TABLE[user.target].aligned(user)  # type: ignore[index]
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _needed_inline(gm: GraphModule, classes: Classes) -> frozenset[Node]:
+    """Inline nodes that something besides a fused node reads, so that they must be in memory as well."""
+    needed: set[Node] = set()
+    for node in classes.inline:
+        stack: list[Node] = [node]
+        while stack:
+            for user in stack.pop().users:
+                if user in classes.views:
+                    stack.append(user)
+                elif user not in classes.fused and user not in classes.host:
+                    needed.add(node)
+    return frozenset(needed)
+
+
+def mutation_order(gm: GraphModule) -> dict[Node, list[Node]]:
+    """For each node, the nodes that must run before it because one of the two writes memory that the other uses."""
+    after: dict[Node, list[Node]] = {}
+    users: dict[Node, list[Node]] = {}
+    writer: dict[Node, Node] = {}
+    if not any(graph.is_mutation(n) for n in gm.graph.nodes if n.op == "call_function"):
+        return after
+    for node in gm.graph.nodes:
+        bases = {graph.storage_base(a) for a in node.all_input_nodes if graph.is_tensor(a)}
+        if node.op == "call_function" and graph.view_source(node) is not None and not graph.is_mutation(node):
+            continue
+        for base in bases:
+            if base in writer:
+                after.setdefault(node, []).append(writer[base])
+            if node.op == "call_function" and graph.is_mutation(node):
+                after.setdefault(node, []).extend(users.get(base, []))
+                writer[base] = node
+            users.setdefault(base, []).append(node)
+    return after
+
+
+def partition(gm: GraphModule, classes: Classes, traits: Traits) -> Partition:
+    """Cut ``gm`` into fusion groups and externs."""
+    return Partitioner(gm, classes, traits).run()
+
+
+def extent(space: Space, axes: Axes) -> Index:
+    """Number of points of a space."""
+    return space.numel(axes)

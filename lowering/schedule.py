@@ -1,0 +1,98 @@
+"""How a group's loops map to a device: chosen from its accesses and the device's traits, kept as data."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+from . import ir
+from .index import ONE, Axis, Index, coefficient, product
+from .target import Traits
+
+MAX_RANGE = 3
+"""Dimensions of a SYCL range."""
+
+
+class Mapping(enum.Enum):
+    """Who runs over the cols."""
+
+    FLAT = "flat"  # there are none: one work-item a point
+    SERIAL = "serial"  # one work-item a row, which loops over its cols: neighbours read neighbouring columns
+    ROWS = "rows"  # one work-group a row, its lanes stride over the fastest col
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """``dims`` are the range's dimensions, slowest first, each a product of row axes, slowest first. ``loops`` are the
+    cols in loop order; under ROWS the last is spread over ``lanes`` work-items."""
+
+    mapping: Mapping
+    dims: tuple[tuple[Axis, ...], ...]
+    loops: tuple[Axis, ...]
+    lanes: int = 1
+
+    @property
+    def global_size(self) -> tuple[Index, ...]:
+        """Work-items in each dimension of the range."""
+        sizes = [product(a.size for a in dim) for dim in self.dims] or [ONE]
+        sizes[-1] = sizes[-1] * self.lanes
+        return tuple(sizes)
+
+
+def choose(group: ir.GroupIR, traits: Traits) -> Schedule:
+    """The schedule of ``group`` on a device of ``traits``."""
+    rows = _by_stride(group, group.rows, stores_first=not group.cols)
+    if not group.cols:
+        return Schedule(Mapping.FLAT, _range_dims(rows), ())
+    loops = _by_stride(group, group.cols, stores_first=False) if not _counts_positions(group) else list(group.cols)
+    if _rows_are_contiguous(group):
+        return Schedule(Mapping.SERIAL, _range_dims(rows), tuple(loops))
+    return Schedule(Mapping.ROWS, (tuple(group.rows),), tuple(loops), traits.lanes)
+
+
+def _range_dims(axes: list[Axis]) -> tuple[tuple[Axis, ...], ...]:
+    """At most three dimensions; what is left over goes into the slowest, where a division costs least."""
+    extra = max(len(axes) - MAX_RANGE, 0)
+    return (tuple(axes[: extra + 1]), *((a,) for a in axes[extra + 1:])) if axes else ()
+
+
+def _counts_positions(group: ir.GroupIR) -> bool:
+    return any(isinstance(s, ir.Reduce) and s.fn.startswith("arg") for s in group.body)
+
+
+def _accesses(group: ir.GroupIR, kind: type) -> list[Index]:
+    return [s.index for s in group.body if isinstance(s, kind)]
+
+
+def _by_stride(group: ir.GroupIR, axes: tuple[Axis, ...], stores_first: bool) -> list[Axis]:
+    """``axes`` with the one walked contiguously last. Stores decide for pointwise groups, as a store misses twice."""
+    order = [ir.Store, ir.Load] if stores_first else [ir.Load, ir.Store]
+
+    def key(a: Axis) -> tuple[float, ...]:
+        return tuple(_typical_stride(_accesses(group, kind), a) for kind in order)
+
+    return sorted(axes, key=key, reverse=True)
+
+
+def _typical_stride(indexes: list[Index], a: Axis) -> float:
+    """The mean stride of ``a`` over the accesses that move with it; large when unknown or none does."""
+    found = []
+    for ix in indexes:
+        stride = coefficient(ix, a)
+        if stride is None:
+            found.append(2.0**20)
+        elif stride.terms:
+            constant = stride.constant
+            found.append(float(abs(constant)) if constant is not None else 2.0**30)
+    return sum(found) / len(found) if found else 2.0**40
+
+
+def _unit_stride(indexes: list[Index], axes: tuple[Axis, ...]) -> int:
+    return sum(any(coefficient(ix, a) == ONE for a in axes) for ix in indexes)
+
+
+def _rows_are_contiguous(group: ir.GroupIR) -> bool:
+    """Whether memory runs along a row axis rather than along the cols."""
+    indexes = _accesses(group, ir.Load) + _accesses(group, ir.Store)
+    varying = [ix for ix in indexes if any(coefficient(ix, c) != Index({}) for c in group.cols)]
+    return _unit_stride(varying, group.rows) > _unit_stride(varying, group.cols)

@@ -1,0 +1,344 @@
+"""Launch plans: a partition and its kernels as a straight line of Python.
+
+The plan's text is what runs, so that reading it is reading what happens: allocate, launch, wait before ATen touches memory,
+call ATen, forget. Nothing is forgotten while a kernel that uses it may still be running.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import keyword
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from lowering import graph
+from lowering.build import ERRORS
+from lowering.emit import Kernel
+from lowering.index import Axis, Index, Loaded, Quotient, Remainder, Symbol, render
+from lowering.partition import Extern, Group, Partition
+from lowering.symbols import to_index
+
+OUT_VARIANTS = {
+    torch.ops.aten.mm.default: torch.ops.aten.mm.out,
+    torch.ops.aten.bmm.default: torch.ops.aten.bmm.out,
+    torch.ops.aten.addmm.default: torch.ops.aten.addmm.out,
+    torch.ops.aten.baddbmm.default: torch.ops.aten.baddbmm.out,
+}
+"""Structured ops whose ``out=`` form writes straight into the buffer that it is given."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LaunchPlan:
+    """``text`` defines ``call(args)``; ``constants`` are the names that it uses besides torch's; ``kernels`` are launched
+    as k0, k1, ... in the order of their first use, one entry a launch."""
+
+    text: str
+    constants: Mapping[str, Any]
+    kernels: tuple[Kernel, ...]
+    extern_calls: int
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Planner:
+    """Writes one plan."""
+
+    def __init__(self, partition: Partition, kernels: Mapping[Group, Kernel | None]) -> None:
+        self.partition, self.kernels = partition, kernels
+        self.lines: list[str] = []
+        self.constants: dict[str, Any] = {}
+        self.names: dict[Node, str] = {}
+        self.views: dict[Node, str] = {}
+        self.symbols: dict[str, str] = {}
+        self.launches: list[Kernel] = []
+        self.externs = 0
+        self.pending = False
+        self.checked = False
+        self.last_use = self._last_uses()
+        self.dead: list[str] = []
+
+    def run(self) -> LaunchPlan:
+        """The whole plan."""
+        self._inputs()
+        for position, step in enumerate(self.partition.steps):
+            if isinstance(step, Extern):
+                self._extern(step.node)
+            else:
+                self._group(step)
+            self._retire(position)
+        self._output()
+        body = "\n".join(f"    {line}" for line in self.lines)
+        return LaunchPlan(f"def call(args):\n{body}\n", self.constants, tuple(self.launches), self.externs)
+
+    # ---- names -----------------------------------------------------------------------------------------------------------
+
+    def _name(self, node: Node) -> str:
+        """A variable for ``node``, apart from those of symbols."""
+        if node not in self.names:
+            name = re.sub(r"\W", "_", node.name)
+            self.names[node] = (
+                f"{name}_" if keyword.iskeyword(name) or re.fullmatch(r"[suz]+\d+|k\d+|c\d+|torch|math", name) else name
+            )
+        return self.names[node]
+
+    def _constant(self, value: Any) -> str:
+        for name, known in self.constants.items():
+            if known is value:
+                return name
+        name = f"c{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def number(self, ix: Index) -> str:
+        """An index over size symbols as Python text."""
+        return render(ix, self._symbol)
+
+    def _symbol(self, a: Axis | Symbol | Quotient | Remainder | Loaded) -> str:
+        if isinstance(a, Quotient):
+            return f"(({self.number(a.num)}) // ({self.number(a.den)}))"
+        if isinstance(a, Remainder):
+            return f"(({self.number(a.num)}) % ({self.number(a.den)}))"
+        assert isinstance(a, Symbol), a
+        return a.name if a.text is None else f"({a.text})"
+
+    def _tuple(self, values: Sequence[Index]) -> str:
+        return f"({', '.join(map(self.number, values))}{',' if len(values) == 1 else ''})"
+
+    # ---- inputs and symbols ----------------------------------------------------------------------------------------------
+
+    def _inputs(self) -> None:
+        nodes = [n for n in self.partition.gm.graph.nodes if n.op == "placeholder"]
+        if nodes:
+            self.lines.append(f"{', '.join(map(self._name, nodes))}{',' if len(nodes) == 1 else ''} = args")
+        self.lines.append("args.clear()")
+        for node in nodes:
+            self._bind(node, scalars_only=True)
+        for node in nodes:
+            self._bind(node)
+        for node in self.partition.gm.graph.nodes:
+            if node.op == "get_attr":
+                value: Any = self.partition.gm
+                for part in str(node.target).split("."):
+                    value = getattr(value, part)
+                self.names[node] = self._constant(value)
+
+    def _bind(self, node: Node, scalars_only: bool = False) -> None:
+        """Give names to the symbols that ``node``'s value or sizes reveal."""
+        val = graph.value_of(node)
+        if isinstance(val, torch.SymInt):
+            self._bind_one(to_index(val), self._name(node))
+        elif isinstance(val, torch.Tensor) and not scalars_only and val.layout is torch.strided:
+            for d, size in enumerate(graph.shape(node)):
+                self._bind_one(size, f"{self._name(node)}.shape[{d}]")
+            for d, stride in enumerate(graph.strides(node)):
+                self._bind_one(stride, f"{self._name(node)}.stride({d})")
+
+    def _bind_one(self, ix: Index, text: str) -> None:
+        if len(ix.terms) == 1:
+            ((monomial, coefficient),) = ix.terms.items()
+            if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol) and monomial[0].text is None:
+                name = monomial[0].name
+                if name not in self.symbols:
+                    self.symbols[name] = text
+                    self.lines.append(f"{name} = {text}")
+
+    # ---- kernels ---------------------------------------------------------------------------------------------------------
+
+    def _group(self, group: Group) -> None:
+        kernel = self.kernels[group]
+        for node in group.stored:
+            shape, strides = graph.shape(node), graph.strides(node)
+            dtype = str(graph.dtype(node))
+            self.lines.append(
+                f"{self._name(node)} = empty_strided({self._tuple(shape)}, {self._tuple(strides)}, dtype={dtype})"
+            )
+        if kernel is None:
+            return
+        named = {n.name: n for n in self.partition.gm.graph.nodes}
+        arguments = [f"{self._name(named[b.name])}.data_ptr()" for b in kernel.buffers]
+        arguments += [self._symbol(s) for s in kernel.symbols]
+        arguments += [f"float({self._name(named[f])})" for f in kernel.floats]
+        if kernel.checks:
+            self._error_cell()
+            arguments.append("error.data_ptr()")
+        self.lines.append(
+            f"k{len(self.launches)}(({', '.join(arguments)},), {self._tuple(kernel.global_size)})  # {kernel.source.name}"
+        )
+        self.launches.append(kernel)
+        self.pending = True
+
+    def _error_cell(self) -> None:
+        if not self.checked:
+            self.lines.append("error = torch.zeros((), dtype=torch.int32)")
+            self.checked = True
+
+    def _wait(self) -> None:
+        if self.pending:
+            self.lines.append("wait()")
+            self.pending = False
+
+    # ---- ATen ------------------------------------------------------------------------------------------------------------
+
+    def _extern(self, node: Node) -> None:
+        self.externs += 1
+        arguments = [self._argument(a) for a in node.args]
+        arguments += [f"{k}={self._argument(v)}" for k, v in node.kwargs.items()]
+        self._wait()
+        out = OUT_VARIANTS.get(node.target)  # type: ignore[call-overload]
+        target = self._target(out or node.target)
+        if out is not None:
+            shape, strides = graph.shape(node), graph.strides(node)
+            empty = f"empty_strided({self._tuple(shape)}, {self._tuple(strides)}, dtype={graph.dtype(node)})"
+            self.lines.append(f"{self._name(node)} = {target}({', '.join([*arguments, f'out={empty}'])})")
+        else:
+            self.lines.append(f"{self._name(node)} = {target}({', '.join(arguments)})")
+        self._bind(node)
+        for user in node.users:
+            if graph.is_getitem(user):
+                self.lines.append(f"{self._name(user)} = {self._name(node)}[{user.args[1]}]")
+                self._bind(user)
+        for user in list(node.users):
+            if user in self.partition.classes.host and not graph.is_getitem(user):
+                self._bind_host(user)
+
+    def _bind_host(self, node: Node) -> None:
+        """A size that is known only now."""
+        val = graph.value_of(node)
+        if isinstance(val, torch.SymInt) and node.target is torch.ops.aten.sym_size.int:
+            self._bind_one(to_index(val), f"{self._argument(node.args[0])}.shape[{node.args[1]}]")
+
+    def _target(self, target: Any) -> str:
+        if isinstance(target, torch._ops.OpOverload):
+            name = re.sub(r"\W", "_", str(target))
+            self.constants[name] = target
+            return name
+        return self._constant(target)
+
+    def _argument(self, value: Any) -> str:
+        if isinstance(value, Node):
+            return self._node(value)
+        if isinstance(value, (list, tuple)):
+            items = ", ".join(map(self._argument, value))
+            return f"[{items}]" if isinstance(value, list) else f"({items}{',' if len(value) == 1 else ''})"
+        if isinstance(value, dict):
+            return f"{{{', '.join(f'{k!r}: {self._argument(v)}' for k, v in value.items())}}}"
+        if value is None or isinstance(value, (bool, int, str)):
+            return repr(value)
+        if isinstance(value, float) and value == value and abs(value) != float("inf"):
+            return repr(value)
+        if isinstance(value, (torch.dtype, torch.layout, torch.memory_format)):
+            return str(value)
+        return self._constant(value)
+
+    def _node(self, node: Node) -> str:
+        """``node`` as an argument: a number, something in memory, or a view of it, made when first needed."""
+        val = graph.value_of(node)
+        if isinstance(val, (torch.SymInt, int)) and not isinstance(val, bool):
+            return self.number(to_index(val))
+        if isinstance(val, (torch.SymFloat, torch.SymBool)) and node in self.partition.classes.host:
+            return self._host(node)
+        base = graph.storage_base(node) if graph.is_tensor(node) else node
+        if base is node:
+            return self._name(node)
+        if node not in self.views:
+            place = graph.offset(node) - graph.offset(base)
+            start = (
+                f", {self._name(base)}.storage_offset() + {self.number(place)}"
+                if place.terms or base.op == "placeholder"
+                else ""
+            )
+            name = self.views[node] = self._name(node)
+            self.lines.append(
+                f"{name} = as_strided({self._name(base)}, {self._tuple(graph.shape(node))}, {self._tuple(graph.strides(node))}{start})"
+            )
+        return self.views[node]
+
+    def _host(self, node: Node) -> str:
+        """Arithmetic on numbers that stays on the host."""
+        if node not in self.views:
+            arguments = ", ".join(map(self._argument, node.args))
+            self.lines.append(f"{self._name(node)} = {self._target(node.target)}({arguments})")
+            self.views[node] = self._name(node)
+        return self.views[node]
+
+    # ---- lifetimes and results -------------------------------------------------------------------------------------------
+
+    def _last_uses(self) -> dict[Node, int]:
+        """The step after which nothing reads the memory of a node any more."""
+        last: dict[Node, int] = {}
+        for position, step in enumerate(self.partition.steps):
+            nodes = (step.node,) if isinstance(step, Extern) else step.nodes
+            stack = [a for n in nodes for a in (n, *n.all_input_nodes)]
+            seen: set[Node] = set()
+            while stack:
+                node = stack.pop()
+                if node in seen:
+                    continue
+                seen.add(node)
+                base = graph.storage_base(node) if graph.is_tensor(node) else node
+                last[base] = position
+                last[node] = position
+                if base in self.partition.classes.inline:
+                    stack += base.all_input_nodes
+        for node in self.partition.gm.graph.output_node().all_input_nodes:
+            base = graph.storage_base(node) if graph.is_tensor(node) else node
+            for kept in (node, base):
+                last.pop(kept, None)
+        return last
+
+    def _retire(self, position: int) -> None:
+        """Forget what nothing reads any more, once no kernel can be using it."""
+        outputs = set(self.partition.gm.graph.output_node().all_input_nodes)
+        for node, at in self.last_use.items():
+            if (
+                at == position
+                and node in self.names
+                and node.op != "get_attr"
+                and node not in outputs
+                and graph.is_tensor(node)
+            ):
+                self.dead.append(self.names[node])
+        if self.dead and not self.pending:
+            self.lines.append(f"del {', '.join(dict.fromkeys(self.dead))}")
+            self.dead = []
+
+    def _output(self) -> None:
+        results = [self._result(r) for r in self.partition.gm.graph.output_node().args[0]]  # type: ignore[union-attr]
+        self._wait()
+        if self.checked:
+            self.lines.append("check(error)")
+        self.lines.append(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
+
+    def _result(self, value: Any) -> str:
+        return self._node(value) if isinstance(value, Node) else self._argument(value)
+
+
+def _check(error: torch.Tensor) -> None:
+    code = int(error)
+    if code:
+        raise IndexError(ERRORS[code])
+
+
+def namespace(plan: LaunchPlan, launches: Sequence[Callable], wait: Callable[[], None]) -> dict[str, Any]:
+    """The globals of the plan's text."""
+    names = {
+        "torch": torch,
+        "math": math,
+        "empty_strided": torch.empty_strided,
+        "as_strided": torch.as_strided,
+        "wait": wait,
+        "check": _check,
+    }
+    return {**names, **plan.constants, **{f"k{i}": launch for i, launch in enumerate(launches)}}
+
+
+def make_plan(partition: Partition, kernels: Mapping[Group, Kernel | None]) -> LaunchPlan:
+    """The plan of ``partition``. ``kernels`` has None for groups that have nothing to compute."""
+    return Planner(partition, kernels).run()
+
