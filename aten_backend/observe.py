@@ -14,7 +14,7 @@ Observer = Callable[[str, Any, float], None]
 """Called with the stage's name, the artefact that it returned, and the seconds that it took."""
 
 LOGGERS = {
-    "classify": "lowering.classify", "partition": "lowering.partition", "build": "lowering.build", "schedule": "lowering.schedule",
+    "passes": "lowering.passes", "classify": "lowering.classify", "partition": "lowering.partition", "build": "lowering.build", "schedule": "lowering.schedule",
     "emit": "lowering.emit", "plan": "runtime.plan", "compile": "runtime.compiler", "link": "runtime.executor", "graph": "lowering.graph",
 }  # fmt: skip
 

@@ -19,6 +19,7 @@ from lowering.classify import Classes, Refusal, classify, op_name
 from lowering.emit import Kernel, emit
 from lowering.errors import UnsupportedOpError
 from lowering.partition import Group, Partition, partition
+from lowering.passes import run_passes
 from lowering.schedule import choose
 from lowering.simplify import collapse
 from lowering.target import GENERIC, Traits
@@ -50,6 +51,7 @@ class Lowered:
 
 def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, lost: Mapping[str, str]) -> Lowered:
     """FX graph to launch plan. ``lost`` has nodes that an earlier attempt could not compile, with the reason."""
+    gm = run("passes", run_passes, gm)
     classes = run("classify", classify, gm, options.disable_ops, lost)
     cut = run("partition", partition, gm, classes, traits)
     groups = [g for g in cut.groups if g.stored]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table, get_decompositions
 
-from .ops import TABLE
+from .ops import TABLE, Kind
 
 aten = torch.ops.aten
 
@@ -26,6 +26,11 @@ _COMPOSITES = (
 _KEPT = frozenset({
     aten.embedding_dense_backward.default,  # its decomposition is an index_put that accumulates, which ATen does faster
     aten.convolution_backward.default,
+    aten.max_pool2d_with_indices.default,  # its reference gathers every window
+    aten.addmm.default,  # passes/split_bias takes it apart where that pays
+    aten.baddbmm.default,
+    aten._scaled_dot_product_flash_attention_for_cpu.default,  # one tuned call, with its own tiling
+    aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
 })  # fmt: skip
 
 
@@ -35,7 +40,8 @@ def decompositions(level: str) -> Table:
     torch has references)."""
     if level == "prims":
         table = dict(decomposition_table)
-        for op in _random_ops():
+        reads = [op for op, row in TABLE.items() if row.kind is Kind.READ]
+        for op in (*_random_ops(), *reads):  # the references of some reads write into fresh memory piece by piece
             table.pop(op, None)
     else:
         table = dict(core_aten_decompositions())

@@ -273,8 +273,7 @@ class Emitter:
         elif self.schedule.lanes == 1:
             self.line(f"v{position} = {name}")
         elif statement.fn in ("max", "min") and is_float(dtype):
-            self.line(f"n{position}_nan = group_max(cast_int32({name} != {name}))")
-            self.line(f"v{position} = select(n{position}_nan > 0, {constant_text(float('nan'), dtype)}, group_{statement.fn}({name}))")
+            self.line(f"v{position} = group_{statement.fn}_nan({name})")
         else:
             self.line(f"v{position} = {self._group(statement.fn, name, dtype)}")
 

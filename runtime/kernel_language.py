@@ -102,10 +102,8 @@ def _call(builder: Any, name: str, result: Any, args: Sequence[Any], *, pure: bo
     function.calling_convention = "spir_func"
     function.attributes.add("nounwind")
     function.attributes.add("readnone" if pure else "convergent")
-    call = builder.call(function, args, cconv="spir_func")
-    if not pure:
-        call.attributes.add("convergent")  # all work-items arrive together: no moving into or out of branches
-    return call
+    # convergent: all work-items arrive together, so the call must not be moved into or out of branches
+    return builder.call(function, args, cconv="spir_func", attrs=() if pure else ("convergent",))
 
 
 def _mangle(name: str, codes: str) -> str:

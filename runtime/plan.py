@@ -31,6 +31,9 @@ OUT_VARIANTS = {
 }
 """Structured ops whose ``out=`` form writes straight into the buffer that it is given."""
 
+_RESERVED = re.compile(r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|empty_strided|as_strided|wait|check")
+"""Names that a plan uses for symbols, launches, constants and its own helpers: no node may take them."""
+
 
 @dataclasses.dataclass(frozen=True)
 class LaunchPlan:
@@ -83,7 +86,7 @@ class Planner:
         if node not in self.names:
             name = re.sub(r"\W", "_", node.name)
             self.names[node] = (
-                f"{name}_" if keyword.iskeyword(name) or re.fullmatch(r"[suz]+\d+|k\d+|c\d+|torch|math", name) else name
+                f"{name}_" if keyword.iskeyword(name) or _RESERVED.fullmatch(name) else name
             )
         return self.names[node]
 

@@ -44,4 +44,6 @@ factory("aten.full.default aten.full_like.default aten.new_full.default prims.fu
 factory("aten.scalar_tensor.default prims.scalar_tensor", lambda s, n, c: _value(s, n, n.args[0]))
 factory("aten.zeros.default aten.zeros_like.default aten.new_zeros.default", _constant(0))
 factory("aten.ones.default aten.ones_like.default aten.new_ones.default", _constant(1))
+factory("aten.empty.memory_format aten.empty_strided.default aten.new_empty.default aten.new_empty_strided.default aten.empty_like.default "
+        "prims.empty prims.empty_strided prims.empty_permuted", _constant(0))  # any value will do
 factory("prims.iota", _iota)
