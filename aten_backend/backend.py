@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,6 @@ from aten_backend.observe import StageRunner
 from aten_backend.options import Options
 from aten_backend.pipeline import compile_graph, compiler_for
 from lowering.decompose import decompositions
-from runtime.executor import CompiledGraph
 
 
 def xpu_aten(gm: GraphModule, example_inputs: Sequence[Any], *, mode: str | None = None,
@@ -28,8 +27,8 @@ def xpu_aten(gm: GraphModule, example_inputs: Sequence[Any], *, mode: str | None
     compiler_for(chosen).start()  # workers take seconds to start: meanwhile AOTAutograd traces
     run = StageRunner()
 
-    def compile_one(graph: GraphModule, inputs: Sequence[Any]) -> CompiledGraph:
-        return compile_graph(graph, chosen, run)
+    def compile_one(graph: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+        return compile_graph(graph, chosen, run).run
 
     backend = aot_autograd(
         fw_compiler=compile_one, bw_compiler=compile_one, inference_compiler=compile_one,

@@ -15,16 +15,11 @@ from .plan import LaunchPlan, namespace
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CompiledGraph:
-    """A graph ready to run. Takes its inputs as one list, which it empties (the boxed convention of AOTAutograd)."""
+    """A graph ready to run. ``run`` takes its inputs as one list, which it empties (the boxed convention of AOTAutograd)."""
 
     plan: LaunchPlan
     device: Device | None
     run: Callable[[list[Any]], tuple[Any, ...]]
-
-    _boxed_call = True
-
-    def __call__(self, args: list[Any]) -> tuple[Any, ...]:
-        return self.run(args)
 
 
 def link(plan: LaunchPlan, compiled: Sequence[CompiledKernel], device: Device | None, name: str) -> CompiledGraph:
@@ -37,4 +32,6 @@ def link(plan: LaunchPlan, compiled: Sequence[CompiledKernel], device: Device | 
     filename = f"<xpu_aten plan {name}>"
     linecache.cache[filename] = (len(plan.text), None, plan.text.splitlines(keepends=True), filename)  # for tracebacks
     exec(compile(plan.text, filename, "exec"), scope)  # noqa: S102
-    return CompiledGraph(plan, device, scope["call"])
+    call = scope["call"]
+    call._boxed_call = True  # AOTAutograd's mark for this convention
+    return CompiledGraph(plan, device, call)
