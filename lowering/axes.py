@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from .index import ONE, Index, divide_exactly, index, product
+from .index import ONE, Index, divide_exactly, index
 
 AxisId = int
 Dim = tuple[AxisId, ...]
@@ -152,7 +152,3 @@ class Space:
 
     rows: Dim
     cols: Dim
-
-    def numel(self, axes: Axes) -> Index:
-        """Number of points."""
-        return product(axes.size(a) for a in self.rows + self.cols)

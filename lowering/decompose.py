@@ -9,6 +9,7 @@ import torch
 from torch._decomp import core_aten_decompositions, decomposition_table, get_decompositions
 
 from .ops import TABLE, Kind
+from .references import OWN
 
 aten = torch.ops.aten
 
@@ -51,6 +52,7 @@ def decompositions(level: str) -> Table:
                 table.pop(op, None)
     for op in _KEPT:
         table.pop(op, None)
+    table.update(OWN)
     return table
 
 

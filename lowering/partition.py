@@ -17,7 +17,7 @@ from torch.fx import GraphModule, Node
 from . import graph
 from .axes import Axes, Dims, Space
 from .classify import Classes, Refusal
-from .index import ONE, ZERO, Axis, Index, atom
+from .index import ONE, ZERO, Axis, Index, atom, product
 from .ops import TABLE, Kind
 from .target import Traits
 
@@ -59,13 +59,14 @@ class Partition:
 
 @dataclasses.dataclass
 class _Draft:
-    """A group that may still grow. ``axes_used`` spans the space; ``cols`` are the axes its reductions combine."""
+    """A group that may still grow. ``axes_used`` spans the space; ``cols`` are the axes its reductions combine; ``reads``
+    has what it reads and the dimensions by which it does so each time (None: anywhere)."""
 
     nodes: list[Node]
     axes_used: tuple[int, ...]
     cols: tuple[int, ...] | None
     ancestors: int
-    reads: dict[Node, list[Node]] = dataclasses.field(default_factory=dict)
+    reads: dict[Node, list[Dims | None]] = dataclasses.field(default_factory=dict)
 
 
 class Partitioner:
@@ -120,10 +121,21 @@ class Partitioner:
             return
         full = self._own_dims(node)
         used = tuple(a for d in full for a in d)
-        self.drafts[own] = _Draft([node], used, self._reduced(node), ancestors, {a: [node] for a in node.all_input_nodes if graph.is_tensor(a)})
+        draft = self.drafts[own] = _Draft([node], used, self._reduced(node), ancestors)
+        for arg in node.all_input_nodes:
+            if graph.is_tensor(arg):
+                self._add_read(draft, arg, self._read_dims(node, arg))
         for producer in self._producer_groups(node):
             if producer in self.drafts and producer != self.home[node]:
                 self._try_merge(producer, self.home[node])
+
+    def _add_read(self, draft: _Draft, arg: Node, dims: Dims | None) -> None:
+        """Note a read of ``arg``; through a node that is recomputed, also of what that reads."""
+        draft.reads.setdefault(arg, []).append(dims)
+        if dims is not None and arg in self.classes.inline and TABLE[arg.target].kind is Kind.POINTWISE:  # type: ignore[index]
+            for source in arg.all_input_nodes:
+                if graph.is_tensor(source):
+                    self._add_read(draft, source, _broadcast(dims, source))
 
     def _own_dims(self, node: Node) -> Dims:
         """Fresh dimensions for ``node``: of its result, and for a reduction of its first argument (``full``)."""
@@ -196,7 +208,7 @@ class Partitioner:
                 return False
             if self.home.get(base) == producer_id and base not in self.classes.inline:
                 dims = self._dims_of(arg)
-                if dims is None or not all(self._constrain(r, arg, dims) for r in readers):
+                if dims is None or not all(r is not None and self.axes.unify_dims(r, dims) for r in readers):
                     return False
         return True
 
@@ -235,7 +247,7 @@ class Partitioner:
             if arg not in many.reads:
                 continue
             mark = self.axes.mark()
-            mine, theirs = (self._read_dims(d.reads[arg][0], arg) for d in (few, many))
+            mine, theirs = (d.reads[arg][0] for d in (few, many))
             if mine is None or theirs is None or not self.axes.unify_dims(mine, theirs) or not self._distinct(left, right):
                 self.axes.undo(mark)
 
@@ -277,19 +289,18 @@ class Partitioner:
         """Fuse groups that read the same memory over the same loops, and groups whose producer they could not join at first."""
         readers: dict[Node, list[Node]] = {}
         for draft in self.drafts.values():
-            for arg, users in draft.reads.items():
-                if graph.shape(arg) and not all(s == ONE for s in graph.shape(arg)):
-                    readers.setdefault(arg, []).append(users[0])
+            for arg in draft.reads:
+                if not all(s == ONE for s in graph.shape(arg)):
+                    readers.setdefault(arg, []).append(draft.nodes[0])
         for users in readers.values():
             for first, second in zip(users, users[1:], strict=False):
                 a, b = self.home[first], self.home[second]
-                if a != b and self._same_span_after_shared_read(a, b):
+                if a != b and self._extent(a) == self._extent(b):
                     self._try_merge(a, b)
 
-    def _same_span_after_shared_read(self, a: int, b: int) -> bool:
-        """Whether two groups are worth one kernel: neither is a small part of the other."""
-        sizes = [Space(self.axes.leaves(self.drafts[g].axes_used), ()).numel(self.axes) for g in (a, b)]
-        return sizes[0] == sizes[1]
+    def _extent(self, group: int) -> Index:
+        """Number of points of a group's space."""
+        return product(self.axes.size(a) for a in self.axes.leaves(self.drafts[group].axes_used))
 
     # ---- dimensions of arguments -----------------------------------------------------------------------------------------
 
@@ -336,22 +347,11 @@ class Partitioner:
         if row.kind is Kind.REDUCTION:
             return self.full[user] if arg is user.args[0] else None
         if row.kind is Kind.POINTWISE:
-            own = self.dims[user]
-            rank = len(graph.shape(arg))
-            tail = own[len(own) - rank:]
-            return tuple(() if s == ONE else d for d, s in zip(tail, graph.shape(arg), strict=True))
+            return _broadcast(self.dims[user], arg)
         aligned = row.aligned(user)
         if arg not in aligned:
             return None
         return tuple(() if s == ONE else self.dims[user][d] for d, s in zip(aligned[arg], graph.shape(arg), strict=True))
-
-    def _constrain(self, user: Node, arg: Node, dims: Dims) -> bool:
-        """Unify the dimensions of ``arg`` with what ``user`` reads."""
-        wanted = self._read_dims(user, arg)
-        if wanted is None or not self.axes.unify_dims(wanted, dims):
-            return False
-        row = TABLE[user.target]  # type: ignore[index]
-        return row.kind is not Kind.READ or _reads_once(user, arg)
 
     # ---- the result ------------------------------------------------------------------------------------------------------
 
@@ -394,8 +394,10 @@ class Partitioner:
         return False
 
 
-def _reads_once(user: Node, arg: Node) -> bool:
-    return arg in TABLE[user.target].aligned(user)  # type: ignore[index]
+def _broadcast(dims: Dims, arg: Node) -> Dims:
+    """The part of ``dims`` by which a pointwise op reads ``arg``."""
+    sizes = graph.shape(arg)
+    return tuple(() if s == ONE else d for d, s in zip(dims[len(dims) - len(sizes):], sizes, strict=True))
 
 
 def _bits(mask: int) -> Iterator[int]:
@@ -443,8 +445,3 @@ def mutation_order(gm: GraphModule) -> dict[Node, list[Node]]:
 def partition(gm: GraphModule, classes: Classes, traits: Traits) -> Partition:
     """Cut ``gm`` into fusion groups and externs."""
     return Partitioner(gm, classes, traits).run()
-
-
-def extent(space: Space, axes: Axes) -> Index:
-    """Number of points of a space."""
-    return space.numel(axes)
