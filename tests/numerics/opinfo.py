@@ -1,0 +1,263 @@
+"""One sample of one op of PyTorch's OpInfo database, compiled and judged."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import itertools
+import random
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import torch._dynamo
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import BinaryUfuncInfo, OpInfo, ReductionOpInfo, UnaryUfuncInfo
+from torch.utils._pytree import tree_flatten, tree_map
+
+import aten_backend.backend as backend_module
+from aten_backend.observe import StageRunner
+from lowering.partition import Partition
+from numerics.policy import Work, compare, work_of
+
+OPS: dict[str, OpInfo] = {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
+"""Every op of the database by its name and variant."""
+
+HALVES = (torch.float16, torch.bfloat16)
+WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex64: torch.complex128,
+         torch.complex32: torch.complex128}
+
+
+class Verdict(enum.Enum):
+    """What became of a sample."""
+
+    OK = "ok"
+    WRONG = "wrong"  # a result that breaks the policy
+    ERROR = "error"  # an error that eager does not raise
+    SKIPPED = "skipped"  # eager or plain tracing (backend="aot_eager") raises or differs as well
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """One sample. ``externs`` are the ops left to ATen, each with its reason; ``fallbacks`` those not on purpose."""
+
+    op: str
+    sample: str
+    verdict: Verdict
+    detail: str = ""
+    graphs: int = 0
+    kernels: int = 0
+    externs: tuple[tuple[str, str], ...] = ()
+    fallbacks: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """A call of an op: ``fn(*args, **kwargs)``."""
+
+    name: str
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def tensors(self) -> list[torch.Tensor]:
+        """All tensors among the arguments."""
+        return [v for v in tree_flatten((self.args, self.kwargs))[0] if isinstance(v, torch.Tensor)]
+
+
+def seed_all(text: str) -> None:
+    """Make what follows depend on ``text`` alone."""
+    number = zlib.crc32(text.encode())
+    torch.manual_seed(number)
+    random.seed(number)
+    np.random.seed(number % 2**32)
+
+
+def samples(name: str, dtype: torch.dtype, count: int) -> Iterator[Sample]:
+    """The first ``count`` samples of op ``name``."""
+    op = OPS[name]
+    seed_all(f"{name} {dtype}")
+    for position, s in enumerate(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), count)):
+        yield Sample(str(position), op.op, (s.input, *s.args), dict(s.kwargs))
+
+
+def is_pointwise(op: OpInfo) -> bool:
+    """Whether each element of the result depends on one element of each argument."""
+    return isinstance(op, (UnaryUfuncInfo, BinaryUfuncInfo))
+
+
+# ---- layouts ---------------------------------------------------------------------------------------------------------
+
+
+def _transposed(t: torch.Tensor) -> torch.Tensor:
+    return t.mT.contiguous().mT if t.dim() >= 2 else t
+
+
+def _stepped(t: torch.Tensor) -> torch.Tensor:
+    return t.repeat_interleave(2, dim=-1)[..., ::2] if t.dim() else t
+
+
+def _offset(t: torch.Tensor) -> torch.Tensor:
+    return torch.cat([t.reshape(-1)[:1], t.reshape(-1)])[1:].view(t.shape) if t.numel() else t
+
+
+def _expanded(t: torch.Tensor) -> torch.Tensor:
+    return t[..., :1].expand(t.shape) if t.dim() and t.numel() else t
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "transposed": _transposed, "stepped": _stepped, "offset": _offset, "expanded": _expanded,
+}  # fmt: skip
+
+
+def layout_samples(name: str, dtype: torch.dtype) -> Iterator[Sample]:
+    """A sample with tensors of two or more dimensions in every layout of LAYOUTS; for pointwise ops and reductions."""
+    if not isinstance(OPS[name], (UnaryUfuncInfo, BinaryUfuncInfo, ReductionOpInfo)):
+        return
+    chosen = next((s for s in samples(name, dtype, 12) if any(t.dim() >= 2 and t.numel() > 3 for t in s.tensors())), None)
+    if chosen is None:
+        return
+    for layout, change in LAYOUTS.items():
+        args, kwargs = _map_tensors(change, (chosen.args, chosen.kwargs))
+        yield dataclasses.replace(chosen, name=f"{chosen.name} {layout}", args=args, kwargs=kwargs)
+
+
+def _map_tensors(change: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> Any:
+    return tree_map(lambda v: change(v) if isinstance(v, torch.Tensor) else v, tree)
+
+
+# ---- running ---------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class _Record:
+    """What the compiler did while it was watched."""
+
+    cuts: list[Partition] = dataclasses.field(default_factory=list)
+    kernels: int = 0
+
+    def __call__(self, stage: str, artefact: Any, seconds: float) -> None:
+        if stage == "partition":
+            self._last = artefact
+        elif stage == "plan":
+            self._kernels = len(artefact.kernels)
+        elif stage == "link":  # earlier attempts at the same graph do not count
+            self.cuts.append(self._last)
+            self.kernels += self._kernels
+
+
+@contextlib.contextmanager
+def _watched(record: _Record) -> Iterator[None]:
+    """Let ``record`` see the stages of every graph compiled inside."""
+    original = backend_module.StageRunner
+    backend_module.StageRunner = lambda: StageRunner((record,))  # type: ignore[assignment,misc]
+    try:
+        yield
+    finally:
+        backend_module.StageRunner = original  # type: ignore[misc]
+
+
+def _flat(result: Any) -> list[Any]:
+    return tree_flatten(result)[0]
+
+
+def _copies(sample: Sample) -> tuple[Any, Any]:
+    """Arguments with the same strides and offsets that a call may overwrite."""
+
+    def copy(t: torch.Tensor) -> torch.Tensor:
+        if t.layout is not torch.strided or t.is_quantized or type(t) is not torch.Tensor or t.is_conj() or t.is_neg():
+            return t.clone() if type(t) is torch.Tensor else t
+        whole = t.untyped_storage().clone()
+        return torch.empty(0, dtype=t.dtype).set_(whole, t.storage_offset(), t.size(), t.stride())
+
+    return _map_tensors(copy, (sample.args, sample.kwargs))
+
+
+def _call(fn: Callable[..., Any], sample: Sample, args: Any, kwargs: Any) -> list[Any]:
+    seed_all(sample.name)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _flat(fn(*args, **kwargs))
+
+
+def _reference(sample: Sample) -> list[Any] | None:
+    """Eager in float64, or None where the op has no such form."""
+
+    def widen(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.to(WIDER.get(value.dtype, value.dtype))
+        return WIDER.get(value, value) if isinstance(value, torch.dtype) else value
+
+    args, kwargs = tree_map(widen, _copies(sample))
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        return _call(sample.fn, sample, args, kwargs)
+    except Exception:
+        return None
+    finally:
+        torch.set_default_dtype(default)
+
+
+def compiled(sample: Sample, backend: Any, dynamic: bool) -> list[Any]:
+    """The sample's results under ``backend``."""
+    torch._dynamo.reset()
+    args, kwargs = _copies(sample)
+
+    def call(*args: Any) -> Any:
+        return sample.fn(*args, **kwargs)
+
+    return _call(torch.compile(call, backend=backend, dynamic=True if dynamic else None), sample, args, {})
+
+
+def judge(name: str, sample: Sample, dynamic: bool = False) -> Outcome:
+    """Run one sample in eager and compiled, and compare."""
+    args, kwargs = _copies(sample)
+    try:
+        eager = _call(sample.fn, sample, args, kwargs)
+    except Exception as error:
+        return Outcome(name, sample.name, Verdict.SKIPPED, f"eager raises {_brief(error)}")
+    work = work_of([*sample.tensors(), *eager], is_pointwise(OPS[name]))
+    record = _Record()
+    try:
+        with _watched(record):
+            ours = compiled(sample, backend_module.xpu_aten, dynamic)
+    except Exception as error:
+        verdict, detail = Verdict.ERROR, _brief(error)
+    else:
+        fault = compare(ours, eager, _reference(sample), work)
+        verdict, detail = (Verdict.WRONG, fault) if fault else (Verdict.OK, "")
+    if verdict is not Verdict.OK and (excuse := _excuse(sample, eager, work, dynamic)):
+        verdict, detail = Verdict.SKIPPED, excuse
+    return _with_record(Outcome(name, sample.name, verdict, detail or ""), record)
+
+
+def _excuse(sample: Sample, eager: list[Any], work: Work, dynamic: bool) -> str | None:
+    """Why a difference is none of ours: plain tracing has it too, or eager does not repeat itself."""
+    try:
+        traced = compiled(sample, "aot_eager", dynamic)
+    except Exception as error:
+        return f"aot_eager raises {_brief(error)}"
+    fault = compare(traced, eager, _reference(sample), work)
+    if fault:
+        return f"aot_eager differs too: {fault}"
+    args, kwargs = _copies(sample)
+    again = compare(_call(sample.fn, sample, args, kwargs), eager, None, work)
+    return f"eager differs from itself: {again}" if again else None
+
+
+def _with_record(outcome: Outcome, record: _Record) -> Outcome:
+    refusals = [r for cut in record.cuts for r in cut.refusals]
+    return dataclasses.replace(
+        outcome, graphs=len(record.cuts), kernels=record.kernels, externs=tuple((r.op, r.reason) for r in refusals),
+        fallbacks=tuple(f"{r.op}: {r.reason}" for r in refusals if not r.deliberate),
+    )  # fmt: skip
+
+
+def _brief(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}"

@@ -1,0 +1,151 @@
+"""THE numerics policy: when a compiled result counts as right. Every test of numbers uses ``compare``.
+
+1. Same dtype, shape, layout, and strides (along dimensions of more than one element) as eager.
+2. Integers, bools and indexes: equal to eager's, bit for bit.
+3. Floating point (complex numbers by their parts), element by element. An element is right when it equals eager's (NaN
+   equals NaN, infinities by sign), or when it is *no worse than eager* against the same op run by eager in float64:
+
+       |compiled - ref|  <=  2 * |eager - ref|  +  tolerance
+
+   For pointwise work the tolerance is ULPS steps of the result's type at ``ref``: SYCL's functions are up to four steps
+   off where eager's libraries are one, and a formula of two or three of them adds up. For all other work, a result is a
+   sum of ``length`` terms, and its error scales with the terms rather than with the sum; so the tolerance is ULPS *
+   sqrt(length) steps at the largest finite magnitude among inputs and results (or in the result where that is
+   larger), and eager's error is taken at its largest over the tensor.
+4. NaN and infinities stand where eager's stand. The one exception is rule 3: where eager overflowed on the way (half
+   types, whose steps we compute in float32) and the compiled result agrees with float64 rounded to the type.
+5. Where no float64 reference exists, eager's own result is the reference, and the tolerance is doubled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+ULPS = 8
+"""Steps of the type that pointwise work may be off."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What the policy needs to know of the op: whether it is ``pointwise``, otherwise how many terms a result has at
+    most (``length``) and their ``magnitude``."""
+
+    pointwise: bool
+    length: int = 1
+    magnitude: float = 1.0
+
+
+def work_of(inputs: Iterable[Any], pointwise: bool) -> Work:
+    """The work behind an op that reads the tensors ``inputs``."""
+    tensors = [t for t in inputs if isinstance(t, torch.Tensor) and t.layout is torch.strided and t.numel()]
+    length = max((t.numel() for t in tensors), default=1)
+    magnitude = max((_magnitude(t) for t in tensors), default=1.0)
+    return Work(pointwise, length, magnitude)
+
+
+def _magnitude(t: torch.Tensor) -> float:
+    """The largest finite magnitude in ``t``."""
+    t = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
+    values = t.detach().to(torch.float64).abs()
+    values = values[torch.isfinite(values)]
+    return float(values.max()) if values.numel() else 0.0
+
+
+def compare(compiled: Any, eager: Any, reference: Any, work: Work) -> str | None:
+    """What is wrong with ``compiled``, or None. Each is a flat list of results; ``reference`` may be None."""
+    if len(compiled) != len(eager):
+        return f"{len(compiled)} results instead of {len(eager)}"
+    if reference is None or len(reference) != len(eager):
+        reference = [None] * len(eager)
+    for position, (ours, theirs, ref) in enumerate(zip(compiled, eager, reference, strict=True)):
+        fault = _compare_one(ours, theirs, ref, work)
+        if fault is not None:
+            return f"result {position}: {fault}" if len(eager) > 1 else fault
+    return None
+
+
+def _compare_one(ours: Any, theirs: Any, ref: Any, work: Work) -> str | None:
+    if not isinstance(theirs, torch.Tensor):
+        return None if type(ours) is type(theirs) and (ours == theirs or ours != ours) else f"{ours!r} instead of {theirs!r}"
+    if not isinstance(ours, torch.Tensor):
+        return f"{type(ours).__name__} instead of a tensor"
+    return _layout_fault(ours, theirs) or _value_fault(ours, theirs, ref, work)
+
+
+def _layout_fault(ours: torch.Tensor, theirs: torch.Tensor) -> str | None:
+    for what in ("dtype", "shape", "layout"):
+        if getattr(ours, what) != getattr(theirs, what):
+            return f"{what} {getattr(ours, what)} instead of {getattr(theirs, what)}"
+    if theirs.layout is torch.strided and theirs.numel() and _walked(ours) != _walked(theirs):
+        return f"strides {ours.stride()} instead of {theirs.stride()} for shape {tuple(theirs.shape)}"
+    return None
+
+
+def _walked(t: torch.Tensor) -> list[int]:
+    """Strides that are walked: a dimension of size one has none to speak of."""
+    return [stride for size, stride in zip(t.shape, t.stride(), strict=True) if size > 1]
+
+
+def _value_fault(ours: torch.Tensor, theirs: torch.Tensor, ref: Any, work: Work) -> str | None:
+    if theirs.layout is not torch.strided:
+        ours, theirs, ref = ours.to_dense(), theirs.to_dense(), None
+    if theirs.is_quantized:
+        ours, theirs, ref = ours.int_repr(), theirs.int_repr(), None
+    if theirs.is_complex():
+        ours, theirs = _parts(ours), _parts(theirs)
+        ref = _parts(ref) if isinstance(ref, torch.Tensor) and ref.is_complex() else None
+    if not theirs.dtype.is_floating_point:
+        return _exact_fault(ours, theirs)
+    if not isinstance(ref, torch.Tensor) or ref.shape != theirs.shape or not ref.dtype.is_floating_point:
+        ref = None
+    return _float_fault(ours, theirs, ref, work)
+
+
+def _parts(t: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(t.resolve_conj().resolve_neg())
+
+
+def _exact_fault(ours: torch.Tensor, theirs: torch.Tensor) -> str | None:
+    wrong = ours != theirs
+    return _report(ours, theirs, None, wrong) if bool(wrong.any()) else None
+
+
+def steps(ref: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The distance between neighbours of ``dtype`` at each element of the float64 tensor ``ref``."""
+    info = torch.finfo(dtype)
+    return torch.clamp(ref.abs(), min=info.tiny, max=info.max) * info.eps
+
+
+def _float_fault(ours: torch.Tensor, theirs: torch.Tensor, ref: torch.Tensor | None, work: Work) -> str | None:
+    dtype, factor = theirs.dtype, 1 if ref is not None else 2
+    ours64, theirs64 = ours.detach().double(), theirs.detach().double()
+    ref64 = theirs64 if ref is None else ref.detach().double()
+    right = (ours == theirs) | ((ours != ours) & (theirs != theirs))
+    error, allowed = (ours64 - ref64).abs(), (theirs64 - ref64).abs()
+    if work.pointwise:
+        tolerance = factor * ULPS * steps(ref64, dtype)
+    else:
+        scale = torch.clamp(ref64.abs(), min=max(work.magnitude, _magnitude(ref64)))
+        tolerance = factor * ULPS * math.sqrt(work.length) * steps(scale, dtype)
+        finite = allowed[torch.isfinite(allowed)]
+        allowed = torch.where(torch.isfinite(allowed), finite.max() if finite.numel() else 0.0, 0.0)
+    allowed = torch.where(torch.isfinite(allowed), 2 * allowed, 0.0)
+    close = torch.isfinite(ours64) & torch.isfinite(ref64) & (error <= allowed + tolerance)
+    rounded = ref64.to(dtype)
+    close |= (ours == rounded) | ((ours != ours) & (rounded != rounded))
+    # a finite result where eager has none is right only if float64 is finite too: then ``close`` says so
+    wrong = ~(right | close)
+    return _report(ours64, theirs64, ref64, wrong) if bool(wrong.any()) else None
+
+
+def _report(ours: torch.Tensor, theirs: torch.Tensor, ref: torch.Tensor | None, wrong: torch.Tensor) -> str:
+    at = wrong.nonzero()[0]
+    place: Sequence[int] = at.tolist()
+    index = tuple(place)
+    text = f"{int(wrong.sum())} of {wrong.numel()} elements differ, first at {place}: {ours[index].item()!r} instead of {theirs[index].item()!r}"
+    return text if ref is None else f"{text} (float64: {ref[index].item()!r})"
