@@ -10,7 +10,7 @@ from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
-from aten_backend.observe import StageRunner
+from aten_backend.observe import StageRunner, observers
 from aten_backend.options import Options
 from aten_backend.pipeline import compile_graph, compiler_for
 from lowering.decompose import decompositions
@@ -25,7 +25,7 @@ def xpu_aten(gm: GraphModule, example_inputs: Sequence[Any], *, mode: str | None
     """
     chosen = Options.parse(mode, options)
     compiler_for(chosen).start()  # workers take seconds to start: meanwhile AOTAutograd traces
-    run = StageRunner()
+    run = StageRunner(observers(chosen))
 
     def compile_one(graph: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
         return compile_graph(graph, chosen, run).run

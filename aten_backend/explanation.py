@@ -12,7 +12,7 @@ from functorch.compile import make_boxed_func, min_cut_rematerialization_partiti
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule, Node
 
-from aten_backend.observe import StageRunner
+from aten_backend.observe import StageRunner, observers
 from aten_backend.options import Options
 from aten_backend.pipeline import Lowered, lower
 from lowering import graph
@@ -82,7 +82,7 @@ def explain(fn: Callable[..., Any], *args: Any, options: Mapping[str, Any] | Non
     seen: list[Lowered] = []
 
     def note(gm: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        seen.append(lower(gm, chosen, GENERIC, StageRunner(), {}))
+        seen.append(lower(gm, chosen, GENERIC, StageRunner(observers(chosen)), {}))
         return make_boxed_func(gm.forward)
 
     backend = aot_autograd(fw_compiler=note, bw_compiler=note, inference_compiler=note, decompositions=decompositions(chosen.ir),

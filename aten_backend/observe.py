@@ -8,6 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from aten_backend.options import Options
+from lowering import verify
+from runtime.verify import verify_plan
+
 T = TypeVar("T")
 
 Observer = Callable[[str, Any, float], None]
@@ -32,6 +36,50 @@ def readable(artefact: Any) -> str:
     if isinstance(artefact, (list, tuple)):
         return "\n\n".join(map(readable, artefact))
     return str(artefact)
+
+
+class Verifier:
+    """Holds each artefact against its specification, together with the earlier ones that it was made from.
+
+    One for each compile: it remembers the artefacts of the graph that is under way.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __call__(self, stage: str, artefact: Any, seconds: float) -> None:
+        self._made[stage] = artefact
+        check = getattr(self, f"_{stage}", None)
+        if check is not None:
+            check(artefact)
+
+    def _classify(self, classes: Any) -> None:
+        verify.verify_classes(self._made["passes"], classes)
+
+    def _partition(self, cut: Any) -> None:
+        verify.verify_partition(cut)
+
+    def _build(self, bodies: Any) -> None:
+        cut = self._made["partition"]
+        for group, body in zip((g for g in cut.groups if g.stored), bodies, strict=True):
+            verify.verify_group(cut, group, body)
+
+    def _schedule(self, schedules: Any) -> None:
+        for body, schedule in zip(self._made["build"], schedules, strict=True):
+            verify.verify_schedule(body, schedule)
+
+    def _emit(self, kernels: Any) -> None:
+        for kernel in kernels:
+            verify.verify_kernel(kernel)
+        verify.verify_names(kernels)
+
+    def _plan(self, plan: Any) -> None:
+        verify_plan(plan)
+
+
+def observers(options: Options) -> tuple[Observer, ...]:
+    """Who watches a compile under ``options``: the loggers, and the specification of every artefact when asked for."""
+    return (log_stage,) if options.verify == "off" else (log_stage, Verifier())
 
 
 @dataclasses.dataclass(frozen=True)

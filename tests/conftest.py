@@ -16,6 +16,8 @@ def _session_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XPU_ATEN_CACHE_DIR", str(tmp_path_factory.mktemp("xpu_aten_cache")))
         # torch keeps what AOTAutograd made there, for every backend.
         patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("torch_cache")))
+        # Every compile of every test is held against the specification of its artefacts, in child processes too.
+        patch.setenv("XPU_ATEN_VERIFY", "artifacts")
         yield
 
 

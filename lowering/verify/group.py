@@ -1,0 +1,261 @@
+"""What group IR and a schedule must be."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from .. import graph, ir
+from ..dtypes import NAMES, compute_name, is_float
+from ..dtypes import TORCH as TORCH_DTYPES
+from ..index import ONE, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, index, product
+from ..partition import Group, Partition
+from ..scalars import FUNCTIONS, RESULT_BOOL
+from ..schedule import MAX_RANGE, Schedule
+from .errors import broken
+from .partition import differ_by_symbols
+
+EXHAUSTIVE = 512
+"""Iteration spaces up to this size are walked point by point; larger ones are sampled."""
+
+SAMPLES = 16
+
+Point = Mapping[Atom, int]
+
+
+def verify_group(cut: Partition, group: Group, body: ir.GroupIR) -> None:
+    """Types agree, indexes are over the group's axes, addresses stay inside, and every output is stored once."""
+    name = f"group({', '.join(body.ops[:3])}{', ...' if len(body.ops) > 3 else ''})"
+    for position, statement in enumerate(body.body):
+        _verify_types(name, body, position, statement)
+        if isinstance(statement, (ir.Load, ir.Store, ir.Coord)):
+            _verify_leaves(name, body, position, statement.index)
+    nodes = {n.name: n for n in cut.gm.graph.nodes}
+    for buffer in body.buffers:
+        if buffer.name not in nodes or NAMES.get(graph.dtype(nodes[buffer.name])) != buffer.dtype:
+            broken(name, f"buffer {buffer.name} is no tensor of type {buffer.dtype}")
+    _verify_stores(name, group, body, nodes)
+    _verify_addresses(name, body, nodes)
+
+
+def _verify_types(name: str, body: ir.GroupIR, position: int, statement: ir.Statement) -> None:
+    types = [body.body[v].dtype for v in ir.operands(statement)]
+    where = f"statement {position} ({ir.describe(position, statement)})"
+    if isinstance(statement, ir.Call):
+        problem = _call_problem(statement, types)
+    elif isinstance(statement, (ir.Load, ir.Store)):
+        compute = compute_name(TORCH_DTYPES[body.buffers[statement.buffer].dtype])
+        held = statement.dtype if isinstance(statement, ir.Load) else body.body[statement.value].dtype
+        problem = None if held == compute else f"moves {held} where the buffer computes in {compute}"
+        if body.buffers[statement.buffer].written != isinstance(statement, ir.Store):
+            problem = "reads what is written or writes what is read"
+    elif isinstance(statement, ir.Reduce):
+        expected = "int64" if statement.fn.startswith("arg") else body.body[statement.arg].dtype
+        problem = None if statement.dtype == expected else f"gives {statement.dtype}, not {expected}"
+        if statement.fn in ("any", "all") and body.body[statement.arg].dtype != "bool":
+            problem = "combines what is not bool"
+        if not body.cols:
+            problem = "combines over no cols"
+    elif isinstance(statement, ir.Check):
+        problem = None if body.body[statement.arg].dtype == "int64" else "checks what is not int64"
+    else:
+        problem = None
+    mask = getattr(statement, "mask", None)
+    if mask is not None and body.body[mask].dtype != "bool":
+        problem = "has a mask that is not bool"
+    if problem:
+        broken(name, f"{where} {problem}")
+
+
+def _call_problem(call: ir.Call, types: list[str]) -> str | None:
+    """What is wrong with the types of a call, or None."""
+    if call.fn == "cast":
+        return None if len(types) == 1 else "casts not one value"
+    if call.fn not in FUNCTIONS:
+        return "calls no scalar function"
+    own = types
+    if call.fn == "where":
+        if types[0] != "bool":
+            return "chooses by what is not bool"
+        own = types[1:]
+    if len(set(own)) != 1:
+        return f"mixes {own}"
+    function = FUNCTIONS[call.fn]
+    template = function.floats if is_float(own[0]) else function.bools if own[0] == "bool" else function.integers
+    if template is None:
+        return f"is not defined for {own[0]}"
+    wanted = "bool" if call.fn in RESULT_BOOL else own[0]
+    return None if call.dtype == wanted else f"gives {call.dtype}, not {wanted}"
+
+
+def _verify_leaves(name: str, body: ir.GroupIR, position: int, ix: Index) -> None:
+    axes = set(body.rows + body.cols)
+    for leaf in ix.leaves():
+        if isinstance(leaf, Axis) and leaf not in axes:
+            broken(name, f"statement {position} indexes with {leaf} < {leaf.size}, which is none of the group's axes")
+        if isinstance(leaf, Loaded) and not isinstance(body.body[leaf.value], ir.Check):
+            broken(name, f"statement {position} indexes with value {leaf.value}, which is not checked")
+
+
+def evaluate(ix: Index, point: Callable[[Atom], int]) -> int:
+    """The value of ``ix`` where ``point`` gives those of its leaves."""
+    total = 0
+    for monomial, coefficient in ix.terms.items():
+        term = coefficient
+        for a in monomial:
+            if isinstance(a, Quotient):
+                term *= evaluate(a.num, point) // evaluate(a.den, point)
+            elif isinstance(a, Remainder):
+                term *= evaluate(a.num, point) % evaluate(a.den, point)
+            else:
+                term *= point(a)
+        total += term
+    return total
+
+
+def _points(leaves: Sequence[Axis | Loaded]) -> Iterator[Point] | None:
+    """All points of a small space, corners and samples of a large one; None when a size is zero or no constant."""
+    sizes = [a.size.constant or 0 for a in leaves]
+    if not all(sizes):
+        return None
+    if math.prod(sizes) > EXHAUSTIVE:
+        return _sampled(leaves, sizes)
+    return (dict(zip(leaves, values, strict=True)) for values in itertools.product(*map(range, sizes)))
+
+
+def _sampled(leaves: Sequence[Atom], sizes: Sequence[int]) -> Iterator[Point]:
+    yield dict.fromkeys(leaves, 0)
+    yield {a: s - 1 for a, s in zip(leaves, sizes, strict=True)}
+    for chosen, size in zip(leaves, sizes, strict=True):
+        yield {a: size - 1 if a is chosen else 0 for a in leaves}
+    generator = random.Random(0)
+    for _ in range(SAMPLES):
+        yield {a: generator.randrange(s) for a, s in zip(leaves, sizes, strict=True)}
+
+
+def _verify_stores(name: str, group: Group, body: ir.GroupIR, nodes: Mapping[str, Node]) -> None:
+    """One store for each stored node, whose places are exactly the node's elements."""
+    stores = [s for s in body.body if isinstance(s, ir.Store)]
+    names = [body.buffers[s.buffer].name for s in stores]
+    if sorted(names) != sorted(n.name for n in group.stored):
+        broken(name, f"it stores {names}, its group {[n.name for n in group.stored]}")
+    for store in stores:
+        node = nodes[body.buffers[store.buffer].name]
+        used = [a for a in body.rows + body.cols if a in store.index.leaves()]
+        count, numel = product(a.size for a in used), product(graph.shape(node))
+        if numel.constant == 0:
+            continue
+        if count != numel and not differ_by_symbols(count, numel):
+            broken(name, f"{node.name} has {numel} elements, and is stored at {count} points")
+        points = _points(used)
+        if points is None or (numel.constant or 0) > EXHAUSTIVE:
+            continue
+        places = sorted(evaluate(store.index, p.__getitem__) for p in points)
+        if places != sorted(_elements(node)):
+            broken(name, f"the store {store.index} does not cover each element of {node.name} once")
+
+
+def _elements(node: Node) -> Iterator[int]:
+    """Places of all elements from the start of the tensor, for constant sizes and strides."""
+    sizes = [s.constant or 0 for s in graph.shape(node)]
+    strides = [s.constant or 0 for s in graph.strides(node)]
+    for coords in itertools.product(*map(range, sizes)):
+        yield sum(c * s for c, s in zip(coords, strides, strict=True))
+
+
+def _limits(node: Node) -> tuple[int, int] | None:
+    """The places that may be addressed from the start of the tensor: all of its storage; None when not constant."""
+    val = graph.value_of(node)
+    size, start = val.untyped_storage().nbytes(), graph.offset(node).constant
+    if isinstance(size, torch.SymInt) or start is None:
+        return None
+    return -start, int(size) // val.dtype.itemsize - start
+
+
+def _verify_addresses(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) -> None:
+    """No access that its mask lets through leaves its buffer, at any point tried."""
+    for position, statement in enumerate(body.body):
+        if not isinstance(statement, (ir.Load, ir.Store)):
+            continue
+        buffer = body.buffers[statement.buffer].name
+        limits, leaves = _limits(nodes[buffer]), _leaves_below(body, statement)
+        points = _points([a for a in leaves if isinstance(a, (Axis, Loaded))])
+        if limits is None or points is None or any(isinstance(a, Symbol) for a in leaves):
+            continue
+        for point in points:
+            place = evaluate(statement.index, point.__getitem__)
+            if not limits[0] <= place < limits[1] and not _is_masked(body, statement, point):
+                here = ", ".join(f"{a}={v}" for a, v in point.items()) or "its only point"
+                text = ir.describe(position, statement)
+                broken(name, f"statement {position} ({text}) leaves {buffer}: place {place} at {here}")
+
+
+def _is_masked(body: ir.GroupIR, statement: ir.Load | ir.Store, point: Point) -> bool:
+    """Whether an access is masked out at ``point``, or may be."""
+    mask = statement.mask if isinstance(statement, ir.Load) else None
+    return mask is not None and not _value(body, mask, point)
+
+
+def _leaves_below(body: ir.GroupIR, statement: ir.Load | ir.Store) -> set[Atom]:
+    """The leaves of an access and of the coordinates that decide its mask."""
+    leaves = set(statement.index.leaves())
+    stack = [statement.mask] if isinstance(statement, ir.Load) and statement.mask is not None else []
+    while stack:
+        below = body.body[stack.pop()]
+        if isinstance(below, ir.Coord):
+            leaves |= below.index.leaves()
+        elif isinstance(below, ir.Call):
+            stack += below.args
+    return leaves
+
+
+_MASKS: dict[str, Callable[..., Any]] = {
+    "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
+    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "and": lambda a, b: a and b,
+    "or": lambda a, b: a or b, "not": lambda a: not a,
+}  # fmt: skip
+
+
+def _value(body: ir.GroupIR, value: ir.Value, point: Point) -> int | bool | None:
+    """A mask made of coordinates, at one point; None when it depends on anything else."""
+    statement = body.body[value]
+    if isinstance(statement, ir.Const):
+        return statement.value if isinstance(statement.value, int) else None
+    if isinstance(statement, ir.Coord):
+        return evaluate(statement.index, point.__getitem__)
+    if not isinstance(statement, ir.Call) or statement.fn not in _MASKS:
+        return None
+    values = [_value(body, a, point) for a in statement.args]
+    if any(v is None for v in values):
+        return None
+    result: int | bool = _MASKS[statement.fn](*values)
+    return result
+
+
+# ---- schedule
+
+
+def verify_schedule(body: ir.GroupIR, schedule: Schedule) -> None:
+    """Each axis is walked once, and the range has a work-item for each row and lane. (What a device takes, the launcher
+    checks.)"""
+    rows = [a for dim in schedule.dims for a in dim]
+    for part, given, wanted in (("rows", rows, body.rows), ("cols", schedule.loops, body.cols)):
+        if sorted(map(str, given)) != sorted(map(str, wanted)) or set(given) != set(wanted):
+            broken("schedule", f"it walks the {part} {[*map(str, given)]}, the group has {[*map(str, wanted)]}")
+    if len(schedule.dims) > MAX_RANGE:
+        broken("schedule", f"a range of {len(schedule.dims)} dimensions, SYCL takes {MAX_RANGE}")
+    if schedule.lanes < 1:
+        broken("schedule", f"work-groups of {schedule.lanes} items")
+    counts = any(isinstance(s, ir.Reduce) and s.fn.startswith("arg") for s in body.body)
+    if counts and tuple(schedule.loops) != body.cols:
+        broken("schedule", "a reduction counts positions, and the cols are not walked in their order")
+    work_items = product(schedule.global_size)
+    if work_items != product(a.size for a in rows) * index(schedule.lanes) and work_items != ONE:
+        broken("schedule", f"{work_items} work-items for {product(a.size for a in rows)} rows")
