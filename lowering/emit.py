@@ -14,7 +14,7 @@ import re
 from . import ir
 from .artifacts import KernelSource, Param
 from .dtypes import is_float, is_unsigned, storage_name
-from .index import Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, product, render
+from .index import ZERO, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, product, render
 from .scalars import call_text, cast_text, constant_text, load_text, store_text
 from .schedule import Mapping, Schedule
 
@@ -53,6 +53,8 @@ class Emitter:
 
     def run(self) -> Kernel:
         """The kernel."""
+        if any(a.size == ZERO for a in self.group.rows):
+            return self._finish()  # it never runs, and drivers do not build a division by a constant zero
         self._positions()
         last = max(self.stage, default=0)
         for stage in range(last + 1):
