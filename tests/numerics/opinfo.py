@@ -154,7 +154,7 @@ class _Record:
 def _watched(record: _Record) -> Iterator[None]:
     """Let ``record`` see the stages of every graph compiled inside."""
     original = backend_module.StageRunner
-    backend_module.StageRunner = lambda observers: StageRunner((*observers, record))  # type: ignore[assignment,misc]
+    backend_module.StageRunner = lambda observers=(): StageRunner((*observers, record))  # type: ignore[assignment,misc]
     try:
         yield
     finally:
