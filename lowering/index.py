@@ -348,16 +348,24 @@ def _factor(num: Index, den: Index) -> tuple[Index, Index, Index, Index] | None:
 
 
 def recombine(ix: Index) -> Index:
-    """Undo splits: k*d*(n // d) + k*(n % d) is k*n."""
+    """Undo splits: k*d*(n // d) + k*(n % d) is k*n, and k*d*((n // d) % e) + k*(n % d) is k*(n % (d*e))."""
     for m, c in list(ix.terms.items()):
         for a in m:
             if not isinstance(a, Remainder):
                 continue
             others = Index({_without(m, (a,)) or (): c})
-            pair = others * a.den * atom(Quotient(a.num, a.den))
-            if pair.terms and all(ix.terms.get(k) == v for k, v in pair.terms.items()):
-                return recombine(ix - pair - others * atom(a) + others * a.num)
+            slow = atom(Quotient(a.num, a.den))
+            for whole, part in ((slow, a.num), *_remainders_of(slow, a, ix)):
+                pair = others * a.den * whole
+                if pair.terms and all(ix.terms.get(k) == v for k, v in pair.terms.items()):
+                    return recombine(ix - pair - others * atom(a) + others * part)
     return ix
+
+
+def _remainders_of(slow: Index, fast: Remainder, ix: Index) -> list[tuple[Index, Index]]:
+    """(slow % e, n % (d*e)) for every remainder of ``slow`` in ``ix``, where ``fast`` is n % d."""
+    found = (b for b in ix.atoms if isinstance(b, Remainder) and b.num == slow)
+    return [(atom(b), modulo(fast.num, fast.den * b.den)) for b in found]
 
 
 def substitute(ix: Index, values: Mapping[Atom, Index]) -> Index:
