@@ -11,10 +11,17 @@ from torch.fx import GraphModule, Node
 
 from . import graph, ops
 from .errors import user_line
+from .index import product
 from .ops import TABLE, Kind
 
 CHEAP = 4
 """Ops of at most this cost are recomputed rather than stored where that moves fewer bytes."""
+
+SMALL = 2**14
+"""Cheap ops over at most so many elements are always recomputed: reading them again costs less than a launch."""
+
+READ_ONCE_CHAIN = 64
+"""The most that producers of an op such as cat, each of whose elements it reads once, may cost to be computed in it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +117,7 @@ def _inline(gm: GraphModule, fused: set[Node], views: set[Node]) -> frozenset[No
     for node in reversed(gm.graph.nodes):
         if node in fused and not graph.is_getitem(node) and TABLE[node.target].once:
             for source in node.all_input_nodes:
-                _inline_chain(source, fused, views, inline)
+                _inline_chain(source, fused, views, inline, READ_ONCE_CHAIN // len(node.all_input_nodes))
     return frozenset(inline)
 
 
@@ -124,18 +131,21 @@ def _is_free(node: Node, fused: set[Node], inline: set[Node]) -> bool:
     in_memory = all(s in inline or graph.storage_base(s) not in fused for s in sources)
     size = graph.dtype(node).itemsize
     real = [s for s in sources if s not in inline]
+    count = product(graph.shape(node)).constant
+    if in_memory and count is not None and count <= SMALL:
+        return True
     return in_memory and len(real) <= 1 and all(graph.dtype(s).itemsize <= size for s in real) and all(graph.shape(s) == graph.shape(node) for s in real)
 
 
-def _inline_chain(node: Node, fused: set[Node], views: set[Node], inline: set[Node]) -> None:
-    """Inline a cheap pointwise producer whose only reader reads each element once, and its own such producers."""
+def _inline_chain(node: Node, fused: set[Node], views: set[Node], inline: set[Node], budget: int) -> None:
+    """Inline a pointwise producer whose only reader reads each element once, and its own such producers."""
     while node in views and len(node.users) == 1:
         source = graph.view_source(node)
         assert source is not None
         node = source
     if node in fused and not graph.is_getitem(node) and len(node.users) == 1:
         row = TABLE[node.target]  # type: ignore[index]
-        if row.kind is Kind.POINTWISE and row.cost <= CHEAP:
+        if row.kind is Kind.POINTWISE and row.cost <= budget:
             inline.add(node)
             for source in node.all_input_nodes:
-                _inline_chain(source, fused, views, inline)
+                _inline_chain(source, fused, views, inline, budget - row.cost)

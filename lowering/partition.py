@@ -286,17 +286,43 @@ class Partitioner:
                 draft.ancestors |= merged
 
     def _merge_siblings(self) -> None:
-        """Fuse groups that read the same memory over the same loops, and groups whose producer they could not join at first."""
+        """Fuse groups over the same loops: those that read the same memory, then any, as each saves a launch."""
         readers: dict[Node, list[Node]] = {}
         for draft in self.drafts.values():
             for arg in draft.reads:
                 if not all(s == ONE for s in graph.shape(arg)):
                     readers.setdefault(arg, []).append(draft.nodes[0])
         for users in readers.values():
-            for first, second in zip(users, users[1:], strict=False):
-                a, b = self.home[first], self.home[second]
-                if a != b and self._extent(a) == self._extent(b):
-                    self._try_merge(a, b)
+            self._merge_neighbours(users)
+        shapes: dict[tuple[Index, ...], list[Node]] = {}
+        for draft in self.drafts.values():
+            if draft.axes_used:
+                sizes = tuple(self.axes.size(a) for a in self.axes.leaves(draft.axes_used))
+                shapes.setdefault(sizes, []).append(draft.nodes[0])
+        for users in shapes.values():
+            self._merge_neighbours(users, by_position=True)
+
+    def _merge_neighbours(self, members: list[Node], by_position: bool = False) -> None:
+        """Try to merge the groups of consecutive ``members``; ``by_position`` pairs their loops in order."""
+        for first, second in zip(members, members[1:], strict=False):
+            a, b = self.home[first], self.home[second]
+            if a == b or self._extent(a) != self._extent(b):
+                continue
+            mark = self.axes.mark()
+            paired = not by_position or self._pair_loops(self.drafts[a], self.drafts[b])
+            if not (paired and self._try_merge(a, b)):
+                self.axes.undo(mark)
+
+    def _pair_loops(self, left: _Draft, right: _Draft) -> bool:
+        """Unify rows with rows and cols with cols, in order."""
+        for part in (lambda d: self.axes.leaves(d.cols or ()), self._rows):
+            if not self.axes.unify(part(left), part(right)):
+                return False
+        return self._distinct(left, right)
+
+    def _rows(self, draft: _Draft) -> tuple[int, ...]:
+        cols = set(self.axes.leaves(draft.cols or ()))
+        return tuple(a for a in self.axes.leaves(draft.axes_used) if a not in cols)
 
     def _extent(self, group: int) -> Index:
         """Number of points of a group's space."""

@@ -29,4 +29,19 @@ def native_group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, bat
     return out, mean.reshape(batch, groups).to(statistics), deviation.reshape(batch, groups).to(statistics)
 
 
-OWN = {aten.native_group_norm.default: native_group_norm}
+def nll_loss_backward(grad: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int,
+                      total_weight: Tensor) -> Tensor:
+    """-weight[target] * grad at each target class and zero elsewhere, by comparing positions instead of scattering.
+
+    ``x`` has shape (batch, classes) or (classes,), ``target`` (batch,) or (); ``reduction`` is torch's enumeration
+    (0 none, 1 mean, 2 sum). Torch's own scatters into a tensor of zeros first.
+    """
+    classes = torch.arange(x.shape[-1], device=x.device)
+    chosen = (target.unsqueeze(-1) == classes) & (target != ignore_index).unsqueeze(-1)
+    scale = grad / total_weight if reduction == 1 else grad
+    scale = scale.unsqueeze(-1) if reduction == 0 else scale
+    scale = -scale if weight is None else -scale * weight
+    return torch.where(chosen, scale.to(x.dtype), 0)
+
+
+OWN = {aten.nll_loss_backward.default: nll_loss_backward, aten.native_group_norm.default: native_group_norm}
