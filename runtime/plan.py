@@ -166,7 +166,7 @@ class Planner:
         named = {n.name: n for n in self.partition.gm.graph.nodes}
         arguments = [f"{self._name(named[b.name])}.data_ptr()" for b in kernel.buffers]
         arguments += [self._symbol(s) for s in kernel.symbols]
-        arguments += [f"float({self._name(named[f])})" for f in kernel.floats]
+        arguments += [f"float({self._argument(named[f])})" for f in kernel.floats]
         if kernel.checks:
             self._error_cell()
             arguments.append("error.data_ptr()")

@@ -146,7 +146,8 @@ def test_substitute(seed):
     # any value in the axis' range will do: here the axis walked backwards
     changed = substitute(ix, {chosen: chosen.size - 1 - atom(fresh)})
     for at in draw.points():
-        values: dict[Atom, int] = {a: at(a) for a in (*draw.axes, *SYMBOLS)}
+        leaves: list[Atom] = [*draw.axes, *SYMBOLS]
+        values = {a: at(a) for a in leaves}
         values[fresh] = evaluate(chosen.size, at) - 1 - at(chosen)
         assert evaluate(changed, values.__getitem__) == evaluate(ix, at)
 
