@@ -88,7 +88,8 @@ def explain(fn: Callable[..., Any], *args: Any, options: Mapping[str, Any] | Non
     backend = aot_autograd(fw_compiler=note, bw_compiler=note, inference_compiler=note, decompositions=decompositions(chosen.ir),
                            partition_fn=min_cut_rematerialization_partition)
     torch._dynamo.reset()
-    torch.compile(fn, backend=backend)(*args, **kwargs)
+    with torch._functorch.config.patch(force_non_lazy_backward_lowering=True):  # else a backward graph waits for its first call
+        torch.compile(fn, backend=backend)(*args, **kwargs)
     groups = tuple(g for i, one in enumerate(seen) for g in _groups(i, one))
     externs = tuple(ExplainedExtern(i, r.op, r.reason, r.source, r.deliberate) for i, one in enumerate(seen) for r in one.partition.refusals)
     return Explanation(groups, externs, len(seen))

@@ -112,7 +112,7 @@ def _inline(gm: GraphModule, fused: set[Node], views: set[Node]) -> frozenset[No
     producers of an op such as cat that reads every element once."""
     inline: set[Node] = set()
     for node in gm.graph.nodes:
-        if node in fused and not graph.is_getitem(node) and _is_free(node, fused, inline):
+        if node in fused and not graph.is_getitem(node) and _is_free(node, fused, views, inline):
             inline.add(node)
     for node in reversed(gm.graph.nodes):
         if node in fused and not graph.is_getitem(node) and TABLE[node.target].once:
@@ -121,11 +121,17 @@ def _inline(gm: GraphModule, fused: set[Node], views: set[Node]) -> frozenset[No
     return frozenset(inline)
 
 
-def _is_free(node: Node, fused: set[Node], inline: set[Node]) -> bool:
+def _leaves_kernels(node: Node, fused: set[Node], views: set[Node]) -> bool:
+    """Whether anything but a fused node reads ``node``, so that it must be in memory anyway."""
+    return any(_leaves_kernels(u, fused, views) if u in views else u.op != "call_function" or (graph.is_tensor(u) and u not in fused)
+               for u in node.users)
+
+
+def _is_free(node: Node, fused: set[Node], views: set[Node], inline: set[Node]) -> bool:
     row = TABLE[node.target]  # type: ignore[index]
     if row.kind is Kind.FACTORY:
         return True
-    if row.kind is not Kind.POINTWISE or row.cost > CHEAP:
+    if not (row.kind is Kind.POINTWISE or row.once) or row.cost > CHEAP or _leaves_kernels(node, fused, views):
         return False
     sources = [s for s in node.all_input_nodes if graph.is_tensor(s)]
     in_memory = all(s in inline or graph.storage_base(s) not in fused for s in sources)

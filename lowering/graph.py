@@ -66,31 +66,42 @@ def is_getitem(node: Node) -> bool:
 
 
 def view_source(node: Node) -> Node | None:
-    """The tensor argument that ``node`` is a view of with the same element type, or None when it has its own storage.
-
-    Fake tensors share storage exactly where real ones do, so no list of view ops is needed.
-    """
+    """The tensor argument that ``node`` is a view of with the same element type, or None when it has its own storage."""
     val = value_of(node)
-    if node.op != "call_function" or not isinstance(val, torch.Tensor) or not _has_storage(val):
+    if node.op != "call_function" or not isinstance(val, torch.Tensor) or not _is_plain(val):
         return None
-    sources = node.all_input_nodes
-    if is_getitem(node):
-        sources = sources[0].all_input_nodes
-    for source in sources:
-        other = value_of(source)
-        if (isinstance(other, torch.Tensor) and _has_storage(other) and other.dtype == val.dtype and not val.dtype.is_complex
-                and other.untyped_storage()._cdata == val.untyped_storage()._cdata):
-            return source
-    return None
+    call = node.args[0] if is_getitem(node) else node
+    if not isinstance(call, Node) or not isinstance(call.target, torch._ops.OpOverload) or not call.args:
+        return None
+    source = call.args[0]
+    if not is_tensor(source) or not _is_plain(value_of(source)) or value_of(source).dtype != val.dtype:  # type: ignore[arg-type]
+        return None
+    return source if _aliases(call.target, val, value_of(source)) else None  # type: ignore[arg-type,return-value]
 
 
-def _has_storage(val: torch.Tensor) -> bool:
-    return val.layout is torch.strided and not isinstance(val, torch.nn.Parameter)
+_MAY_COPY = frozenset({torch.ops.aten.reshape.default, torch.ops.aten.contiguous.default, torch.ops.prims.reshape.default})
+_UNDECLARED = frozenset({torch.ops.aten._unsafe_view.default, torch.ops.prims.as_strided.default})
+
+
+def _aliases(op: torch._ops.OpOverload, val: torch.Tensor, source: torch.Tensor) -> bool:
+    """Whether the op returns a view of its first argument: by its schema, as torch merges equal nodes of a graph, after
+    which a view's fake tensor may share storage with a node that is gone."""
+    if op in _MAY_COPY:
+        return val.untyped_storage()._cdata == source.untyped_storage()._cdata
+    if op in _UNDECLARED:
+        return True
+    first = op._schema.arguments[0].alias_info
+    alias = op._schema.returns[0].alias_info if op._schema.returns else None
+    return first is not None and alias is not None and not alias.is_write
+
+
+def _is_plain(val: torch.Tensor) -> bool:
+    return val.layout is torch.strided and not val.dtype.is_complex
 
 
 def is_mutation(node: Node) -> bool:
     """Whether the op writes to one of its arguments."""
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable and node.target not in _UNDECLARED
 
 
 def storage_base(node: Node) -> Node:

@@ -15,11 +15,18 @@ from collections.abc import Iterator, Mapping
 from torch.fx import GraphModule, Node
 
 from . import graph
-from .axes import Axes, Dims, Space
+from .axes import Axes, Dim, Dims, Space
 from .classify import Classes, Refusal
 from .index import ONE, ZERO, Axis, Index, atom, product
 from .ops import TABLE, Kind
 from .target import Traits
+
+
+ReadDims = tuple[Dim | None, ...]
+"""How a node reads an argument: for each dimension the loops that give the place, or None where it reads anywhere."""
+
+SIBLING_WINDOW = 4
+"""With how many earlier groups over the same loops a group is tried."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -60,13 +67,15 @@ class Partition:
 @dataclasses.dataclass
 class _Draft:
     """A group that may still grow. ``axes_used`` spans the space; ``cols`` are the axes its reductions combine; ``reads``
-    has what it reads and the dimensions by which it does so each time (None: anywhere)."""
+    has what it reads and the dimensions by which it does so each time (None: anywhere). ``free`` are dimensions of its own
+    nodes that it reads at other places than the loop's: no reduction may have to be known there."""
 
     nodes: list[Node]
     axes_used: tuple[int, ...]
     cols: tuple[int, ...] | None
     ancestors: int
-    reads: dict[Node, list[Dims | None]] = dataclasses.field(default_factory=dict)
+    reads: dict[Node, list[ReadDims | None]] = dataclasses.field(default_factory=dict)
+    free: list[Dim] = dataclasses.field(default_factory=list)
 
 
 class Partitioner:
@@ -129,7 +138,7 @@ class Partitioner:
             if producer in self.drafts and producer != self.home[node]:
                 self._try_merge(producer, self.home[node])
 
-    def _add_read(self, draft: _Draft, arg: Node, dims: Dims | None) -> None:
+    def _add_read(self, draft: _Draft, arg: Node, dims: ReadDims | None) -> None:
         """Note a read of ``arg``; through a node that is recomputed, also of what that reads."""
         draft.reads.setdefault(arg, []).append(dims)
         if dims is not None and arg in self.classes.inline and TABLE[arg.target].kind is Kind.POINTWISE:  # type: ignore[index]
@@ -192,10 +201,11 @@ class Partitioner:
             return False
         if len(left.reads) + len(right.reads) + 8 > 2 * self.traits.max_kernel_arguments or self._path_outside(a, b):
             return False
-        mark = self.axes.mark()
+        mark, free = self.axes.mark(), (len(left.free), len(right.free))
         cols = self._unified_cols(left, right) if self._connect(left, right, b) and self._connect(right, left, a) else None
         if cols is None:
             self.axes.undo(mark)
+            del left.free[free[0]:], right.free[free[1]:]
             return False
         self._commit(a, b, cols[0])
         return True
@@ -208,9 +218,16 @@ class Partitioner:
                 return False
             if self.home.get(base) == producer_id and base not in self.classes.inline:
                 dims = self._dims_of(arg)
-                if dims is None or not all(r is not None and self.axes.unify_dims(r, dims) for r in readers):
+                if dims is None or not all(r is not None and self._unify_read(r, dims, users) for r in readers):
                     return False
         return True
+
+    def _unify_read(self, wanted: ReadDims, dims: Dims, user: _Draft) -> bool:
+        """Unify where the reader's place is the loop's; where it reads anywhere, note those loops."""
+        if len(wanted) != len(dims):
+            return False
+        user.free += [d for w, d in zip(wanted, dims, strict=True) if w is None]
+        return all(w is None or self.axes.unify(w, d) for w, d in zip(wanted, dims, strict=True))
 
     def _behind_inline(self, node: Node) -> frozenset[Node]:
         """What is read from memory when ``node`` is recomputed."""
@@ -238,6 +255,8 @@ class Partitioner:
                 # a group with reductions must run over all rows; one without may be a part of the space
                 if draft.cols is not None and not rows <= own:
                     return None
+            if not set(self.axes.leaves(a for d in left.free + right.free for a in d)) <= found[0]:
+                return None
         return (left.cols if left.cols is not None else right.cols,)
 
     def _unify_shared_reads(self, left: _Draft, right: _Draft) -> None:
@@ -248,6 +267,8 @@ class Partitioner:
                 continue
             mark = self.axes.mark()
             mine, theirs = (d.reads[arg][0] for d in (few, many))
+            if mine is not None and theirs is not None and (None in mine or None in theirs):
+                continue
             if mine is None or theirs is None or not self.axes.unify_dims(mine, theirs) or not self._distinct(left, right):
                 self.axes.undo(mark)
 
@@ -273,6 +294,7 @@ class Partitioner:
         if len(set(self.axes.leaves(right.axes_used))) > len(set(self.axes.leaves(left.axes_used))):
             left.axes_used = right.axes_used
         left.cols = cols
+        left.free += right.free
         for arg, readers in right.reads.items():
             left.reads[arg] = left.reads.get(arg, []) + readers
         left.reads = {arg: r for arg, r in left.reads.items() if self.home.get(graph.storage_base(arg)) != a}
@@ -293,25 +315,36 @@ class Partitioner:
                 if not all(s == ONE for s in graph.shape(arg)):
                     readers.setdefault(arg, []).append(draft.nodes[0])
         for users in readers.values():
-            self._merge_neighbours(users)
-        shapes: dict[tuple[Index, ...], list[Node]] = {}
+            self._merge_bucket(users)
+        shapes: dict[tuple[tuple[Index, ...], ...], list[Node]] = {}
         for draft in self.drafts.values():
             if draft.axes_used:
-                sizes = tuple(self.axes.size(a) for a in self.axes.leaves(draft.axes_used))
-                shapes.setdefault(sizes, []).append(draft.nodes[0])
+                loops = (self._rows(draft), self.axes.leaves(draft.cols or ()))
+                shapes.setdefault(tuple(tuple(map(self.axes.size, part)) for part in loops), []).append(draft.nodes[0])
         for users in shapes.values():
-            self._merge_neighbours(users, by_position=True)
+            self._merge_bucket(users, by_position=True)
 
-    def _merge_neighbours(self, members: list[Node], by_position: bool = False) -> None:
-        """Try to merge the groups of consecutive ``members``; ``by_position`` pairs their loops in order."""
-        for first, second in zip(members, members[1:], strict=False):
-            a, b = self.home[first], self.home[second]
-            if a == b or self._extent(a) != self._extent(b):
-                continue
-            mark = self.axes.mark()
-            paired = not by_position or self._pair_loops(self.drafts[a], self.drafts[b])
-            if not (paired and self._try_merge(a, b)):
-                self.axes.undo(mark)
+    def _merge_bucket(self, members: list[Node], by_position: bool = False) -> None:
+        """Merge the groups of ``members`` where that is possible; ``by_position`` pairs their loops in order. Each is tried
+        with the last few only, so that the work stays linear."""
+        tried: list[Node] = []
+        for member in members:
+            for other in reversed(tried[-SIBLING_WINDOW:]):
+                if self._merge_pair(self.home[other], self.home[member], by_position):
+                    break
+            else:
+                tried.append(member)
+
+    def _merge_pair(self, a: int, b: int, by_position: bool) -> bool:
+        if a == b:
+            return True
+        if self._extent(a) != self._extent(b):
+            return False
+        mark = self.axes.mark()
+        if (not by_position or self._pair_loops(self.drafts[a], self.drafts[b])) and self._try_merge(a, b):
+            return True
+        self.axes.undo(mark)
+        return False
 
     def _pair_loops(self, left: _Draft, right: _Draft) -> bool:
         """Unify rows with rows and cols with cols, in order."""
@@ -367,7 +400,7 @@ class Partitioner:
             found[at] = dim
         return tuple(self.axes.fresh(s) if f is None else f for f, s in zip(found, shape, strict=True))
 
-    def _read_dims(self, user: Node, arg: Node) -> Dims | None:
+    def _read_dims(self, user: Node, arg: Node) -> ReadDims | None:
         """The dimensions that ``user`` gives its argument ``arg``; None where it reads it anywhere, or broadcast."""
         row = TABLE[user.target]  # type: ignore[index]
         if row.kind is Kind.REDUCTION:
@@ -377,7 +410,8 @@ class Partitioner:
         aligned = row.aligned(user)
         if arg not in aligned:
             return None
-        return tuple(() if s == ONE else self.dims[user][d] for d, s in zip(aligned[arg], graph.shape(arg), strict=True))
+        sizes = graph.shape(arg)
+        return tuple(() if s == ONE else None if d is None else self.dims[user][d] for d, s in zip(aligned[arg], sizes, strict=True))
 
     # ---- the result ------------------------------------------------------------------------------------------------------
 
@@ -420,7 +454,7 @@ class Partitioner:
         return False
 
 
-def _broadcast(dims: Dims, arg: Node) -> Dims:
+def _broadcast(dims: ReadDims, arg: Node) -> ReadDims:
     """The part of ``dims`` by which a pointwise op reads ``arg``."""
     sizes = graph.shape(arg)
     return tuple(() if s == ONE else d for d, s in zip(dims[len(dims) - len(sizes):], sizes, strict=True))

@@ -10,12 +10,60 @@ from torch.fx import Node
 
 from .. import graph
 from ..dtypes import compute_name
-from ..index import ZERO, Index, index
+from ..index import ONE, ZERO, Index, floor_divide, index
 from ..values import Scalar, coordinate, where
 from .pointwise import refuse_dtypes
 from .table import Coords, Kind, Row, Scope, register
 
 OUT_OF_RANGE = "index out of range"
+
+
+def _slice_scatter(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    """The slice's elements from the second argument, all others from the first."""
+    arguments = graph.arguments(node)
+    dim, step = arguments["dim"] % len(coords), _extent(arguments["step"])
+    size, count = graph.shape(node)[dim], graph.shape(arguments["src"])[dim]
+    start = _slice_start(arguments["start"], size)
+    along = coords[dim] - start
+    inside = _both(_between(scope, coords[dim], start, None), coordinate(scope.body, along) < coordinate(scope.body, count * step))
+    if step != ONE:
+        inside = inside & (scope.body.call("remainder", coordinate(scope.body, along), coordinate(scope.body, step)) == 0)
+    return _patched(scope, node, coords, inside, (*coords[:dim], floor_divide(along, step), *coords[dim + 1:]))
+
+
+def _slice_start(start: Any, size: Index) -> Index:
+    if start is None:
+        return ZERO
+    if not isinstance(start, int) or start >= 0:
+        return _extent(start)
+    return ZERO if size.constant is not None and size.constant + start < 0 else size + start
+
+
+def _select_scatter(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    dim = node.args[2] % len(coords)  # type: ignore[operator]
+    at = _extent(node.args[3])
+    at = at + graph.shape(node)[dim] if isinstance(node.args[3], int) and node.args[3] < 0 else at
+    inside = coordinate(scope.body, coords[dim]) == coordinate(scope.body, at)
+    return _patched(scope, node, coords, inside, (*coords[:dim], *coords[dim + 1:]))
+
+
+def _diagonal_scatter(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    arguments = graph.arguments(node)
+    first, second = (arguments[n] % len(coords) for n in ("dim1", "dim2"))
+    shift = arguments["offset"]
+    inside = coordinate(scope.body, coords[second] - coords[first]) == shift
+    rest = tuple(c for d, c in enumerate(coords) if d not in (first, second))
+    return _patched(scope, node, coords, inside, (*rest, coords[first] - max(-shift, 0)))
+
+
+def _patched(scope: Scope, node: Node, coords: Coords, inside: Scalar, place: Coords) -> Scalar:
+    """The second argument at ``place`` where ``inside``, else the first."""
+    dtype = compute_name(graph.dtype(node))
+    return where(inside, scope.read(node.args[1], place, inside).to(dtype), scope.read(node.args[0], coords).to(dtype))  # type: ignore[arg-type]
+
+
+def _both(a: Scalar | None, b: Scalar) -> Scalar:
+    return b if a is None else a & b
 
 
 def _between(scope: Scope, at: Index, low: Index, high: Index | None) -> Scalar | None:
@@ -95,6 +143,15 @@ def _gather(scope: Scope, node: Node, coords: Coords) -> Scalar:
     return scope.read(source, (*coords[:dim], at, *coords[dim + 1:]))
 
 
+def _gather_aligned(node: Node) -> dict[Node, tuple[int | None, ...]]:
+    source, dim, indices = node.args[:3]
+    sizes, own = graph.shape(source), graph.shape(indices)
+    aligned: dict[Node, tuple[int | None, ...]] = {indices: _result_dims(node)}  # type: ignore[dict-item]
+    if sizes and len(sizes) == len(own):
+        aligned[source] = tuple(None if d == dim % len(own) or s != o else d for d, (s, o) in enumerate(zip(sizes, own, strict=True)))  # type: ignore[index,operator]
+    return aligned
+
+
 def _index_select(scope: Scope, node: Node, coords: Coords) -> Scalar:
     source, dim, indices = node.args[:3]
     if not coords:
@@ -126,7 +183,7 @@ def _index_place(node: Node) -> tuple[int, int]:
     return (given[0] if adjacent else 0), rank
 
 
-def _index_aligned(node: Node) -> dict[Node, tuple[int, ...]]:
+def _index_aligned(node: Node) -> dict[Node, tuple[int | None, ...]]:
     first, rank = _index_place(node)
     aligned = {}
     for position in node.args[1]:  # type: ignore[union-attr]
@@ -150,7 +207,7 @@ def _result_dims(node: Node, drop: int = 0) -> tuple[int, ...]:
 
 
 def read(names: str, lower: Callable[[Scope, Node, Coords], Scalar], once: bool = False,
-         aligned: Callable[[Node], dict[Node, tuple[int, ...]]] = lambda node: {},
+         aligned: Callable[[Node], dict[Node, tuple[int | None, ...]]] = lambda node: {},
          refuse: Callable[[Node], str | None] | None = None) -> None:
     """Rows for the space-separated op ``names``."""
 
@@ -164,7 +221,9 @@ read("aten.cat prims.cat", _cat, once=True)
 read("aten.constant_pad_nd", _pad, once=True)
 read("aten.flip prims.rev", _flip, once=True)
 read("aten.embedding", _embedding, aligned=lambda n: {n.args[1]: _result_dims(n, 1)})  # type: ignore[dict-item]
-read("aten.gather", _gather, aligned=lambda n: {n.args[2]: _result_dims(n)},  # type: ignore[dict-item]
+read("aten.gather", _gather, aligned=_gather_aligned,
      refuse=lambda n: None if graph.shape(n.args[0]) or not graph.shape(n.args[2]) else "gather from a scalar is left to ATen")
 read("aten.index_select", _index_select)
 read("aten.index.Tensor aten._unsafe_index.Tensor", _index, aligned=_index_aligned, refuse=_refuse_mask_index)
+for _name, _lower in (("slice", _slice_scatter), ("select", _select_scatter), ("diagonal", _diagonal_scatter)):
+    read(f"aten.{_name}_scatter.default", _lower, aligned=lambda n: {n.args[0]: _result_dims(n)})  # type: ignore[dict-item]

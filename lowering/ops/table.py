@@ -62,15 +62,15 @@ class Row:
 
     A VIEW has ``pull``, which maps coordinates of the result to those of the first argument (None: not expressible); one that ``reshapes`` keeps the row-major order.
     A REDUCTION has ``dims``, the dimensions of its first argument that it combines, and whether they are kept.
-    A READ has ``aligned``, which tells of each argument that it reads element by element along some of its result's
-    dimensions which these are; other arguments are read anywhere. ``once`` says that no element is read twice.
+    A READ has ``aligned``, which tells for each dimension of an argument the dimension of the result that it is read
+    along (None: anywhere); other arguments are read anywhere. ``once`` says that no element is read twice.
     """
 
     kind: Kind
     lower: Lower | None = None
     pull: Pull | None = None
     dims: Callable[[Node], tuple[tuple[int, ...], bool]] | None = None
-    aligned: Callable[[Node], dict[Node, tuple[int, ...]]] = lambda node: {}
+    aligned: Callable[[Node], dict[Node, tuple[int | None, ...]]] = lambda node: {}
     once: bool = False
     reshapes: bool = False
     refuse: Callable[[Node], str | None] = lambda node: None
