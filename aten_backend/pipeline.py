@@ -17,7 +17,7 @@ from aten_backend.options import Options
 from lowering.build import build
 from lowering.classify import Classes, Refusal, classify, op_name
 from lowering.emit import Kernel, emit
-from lowering.errors import UnsupportedOpError
+from lowering.errors import UnsupportedOpError, user_line
 from lowering.partition import Group, Partition, partition
 from lowering.passes import run_passes
 from lowering.schedule import choose
@@ -33,6 +33,8 @@ from runtime.plan import LaunchPlan, make_plan
 logger = logging.getLogger(__name__)
 
 _graphs = itertools.count()
+
+CompileErrors = (KernelCompileError, ToolchainMissingError, WorkerDiedError)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -78,7 +80,7 @@ def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> Compil
         try:
             binaries = run("compile", compile_kernels, lowered, compiler_for(options))
             break
-        except (KernelCompileError, ToolchainMissingError, WorkerDiedError) as error:
+        except CompileErrors as error:
             _lose(error, lowered, options, lost)
     launched = [binaries[k.source.name] for k in lowered.plan.kernels]
     graph = run("link", link, lowered.plan, launched, device, name)
@@ -124,16 +126,25 @@ def _open(gm: GraphModule, options: Options, lost: dict[str, str]) -> Device | N
         return None
 
 
-def _lose(error: KernelCompileError | ToolchainMissingError | WorkerDiedError, lowered: Lowered, options: Options, lost: dict[str, str]) -> None:
-    """Leave the group of a kernel that failed to ATen, or all of them when there is no compiler."""
+def _lose(
+    error: KernelCompileError | ToolchainMissingError | WorkerDiedError,
+    lowered: Lowered,
+    options: Options,
+    lost: dict[str, str],
+) -> None:
+    """Leave the groups of a kernel that failed to ATen, or everything when there is no compiler."""
     if options.fallback == "error":
         raise error
-    failed = error.name if isinstance(error, KernelCompileError) else None
-    groups = [g for g, k in lowered.kernels.items() if k is not None and failed in (None, k.source.name)]
-    nodes = [n for g in groups for n in g.nodes]
-    refusal = Refusal(nodes[0].name, op_name(nodes[0]), str(error).splitlines()[0], "")
-    _warn_once(f"xpu_aten leaves {len(nodes)} ops to eager, from {refusal.op} on: {refusal.reason}")
-    lost.update({n.name: refusal.reason for n in nodes})
+    failed = "" if isinstance(error, ToolchainMissingError) else error.name
+    groups = [g for g, k in lowered.kernels.items() if k is not None and k.source.name == failed]
+    nodes = [n for g in groups for n in g.nodes] or _calls(lowered.partition.gm)
+    reason = str(error).splitlines()[0]
+    if groups:
+        place = f" at {line}" if (line := user_line(nodes[0])) else ""
+        _warn_once(f"xpu_aten leaves {len(nodes)} ops to eager, from {op_name(nodes[0])}{place} on: {reason}")
+    else:
+        _warn_once(f"xpu_aten runs everything in eager: {reason}")
+    lost.update({n.name: reason for n in nodes})
 
 
 _warned: set[str] = set()

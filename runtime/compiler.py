@@ -194,6 +194,9 @@ class KernelCompiler:
         """Body of a thread: one process, restarted when it dies."""
         try:
             self._process(number).wait_ready()
+        except ToolchainMissingError as error:
+            self._failure = error  # the greeting is read only once: the jobs are told from here
+            self._drop(number)
         except (RuntimeSetupError, protocol.StreamClosed, OSError) as error:
             logger.debug("compiler process %d: %s", number, error)  # the jobs meet it again, and report it
         while (job := self._jobs.get()) is not None:
@@ -237,7 +240,8 @@ class KernelCompiler:
                 logger.warning("compiler process %d died over kernel %s (%s)", process.pid, source.name, error)
         raise WorkerDiedError(
             f"the compiler process died {ATTEMPTS} times over kernel {source.name}. If memory is short, lower the "
-            "option `compile_workers`; otherwise leave its ops out with `disable_ops` and report it."
+            "option `compile_workers`; otherwise leave its ops out with `disable_ops` and report it.",
+            source.name,
         )
 
     def _drop(self, number: int) -> None:
