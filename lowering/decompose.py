@@ -21,6 +21,9 @@ _COMPOSITES = (
     aten._softmax_backward_data, aten._log_softmax_backward_data, aten.native_layer_norm_backward, aten.native_group_norm_backward,
     aten.native_batch_norm_backward, aten.embedding_dense_backward, aten.nll_loss_forward, aten.nll_loss_backward, aten.gelu_backward,
     aten.hardtanh, aten.leaky_relu, aten.elu, aten.arange, aten.split_with_sizes, aten.empty_like, aten.std_mean, aten.dropout, aten.logsumexp,
+    aten.linalg_vector_norm, aten.dist, aten._adaptive_avg_pool2d, aten._adaptive_avg_pool3d, aten.grid_sampler_2d, aten.ldexp, aten.logit, aten.renorm,
+    aten._batch_norm_with_update_functional, aten.special_log_ndtr, aten.view_copy, aten.permute_copy, aten.narrow_copy, aten.unbind_copy,
+    aten.as_strided_copy,
 )  # fmt: skip
 """Ops that core ATen keeps whole, but that fuse better with their neighbours when taken apart."""
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
+import struct
+
 import torch
 
 _FLOATS = {torch.float64: "float64", torch.float32: "float32"}
@@ -39,3 +43,20 @@ def is_float(name: str) -> bool:
 def is_unsigned(name: str) -> bool:
     """Whether ``name`` is an unsigned integer type (bool is not)."""
     return name.startswith("uint")
+
+
+def rounded(value: float, name: str) -> float:
+    """``value`` as the floating point type ``name`` holds it: to the nearest, ties to even."""
+    if name == "float64" or not math.isfinite(value):
+        return value
+    single = ctypes.c_float(value).value
+    if name == "float32" or not math.isfinite(single):
+        return single
+    if name == "float16":
+        try:
+            return float(struct.unpack("e", struct.pack("e", single))[0])
+        except OverflowError:
+            return math.copysign(math.inf, single)
+    bits = struct.unpack("I", struct.pack("f", single))[0]
+    bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+    return float(struct.unpack("f", struct.pack("I", bits))[0])

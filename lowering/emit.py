@@ -56,11 +56,16 @@ class Emitter:
         if any(a.size == ZERO for a in self.group.rows):
             return self._finish()  # it never runs, and drivers do not build a division by a constant zero
         self._positions()
+        if self.checks:
+            self.line("failed = np.int32(0)")
         last = max(self.stage, default=0)
         for stage in range(last + 1):
             self._between(stage)
             self._loop(stage)
         self._between(last + 1)
+        if self.checks:
+            self.line("if failed != 0:")
+            self.line("    error[0] = failed")
         return self._finish()
 
     # ---- positions -------------------------------------------------------------------------------------------------------
@@ -204,14 +209,12 @@ class Emitter:
 
     def _check(self, position: int, statement: ir.Check) -> None:
         value, size = self.text[statement.arg], self.index(statement.size)
-        good = f"({value} >= 0) and ({value} < {size})"
-        if statement.mask is not None:
-            good = f"(not {self.text[statement.mask]}) or ({good})"
+        good = f"({value} >= 0) & ({value} < np.int64({size}))"
+        known = good if statement.mask is None else f"ior(inot({self.text[statement.mask]}), {good})"
         self.text[position] = f"v{position}"
-        self.line(f"v{position} = {value}")
-        self.line(f"if not ({good}):")
-        self.line(f"    error[0] = np.int32({statement.code})")
-        self.line(f"v{position} = select(({value} >= 0) & ({value} < np.int64({size})), {value}, np.int64(0))")
+        # a flag rather than a store in a branch: with several such branches, the CPU driver fails to build loops over lanes
+        self.line(f"failed = select({known}, failed, np.int32({statement.code}))")
+        self.line(f"v{position} = select({good}, {value}, np.int64(0))")
 
     def _store(self, statement: ir.Store) -> None:
         """Store once: by the first lane, or where axes that the place does not depend on are zero."""

@@ -41,7 +41,8 @@ def offset(node: Node) -> Index:
 def _layout(node: Node) -> tuple[tuple[Index, ...], tuple[Index, ...], Index]:
     cached = node.meta.get("xpu_aten_layout")
     if cached is None:
-        val = value_of(node)
+        val = first_tensor(node)  # the results of a fused op that has several are of one shape
+        assert val is not None, node
         cached = tuple(map(to_index, val.shape)), tuple(map(to_index, val.stride())), to_index(val.storage_offset())
         node.meta["xpu_aten_layout"] = cached
     return cached

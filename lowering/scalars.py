@@ -64,6 +64,9 @@ FUNCTIONS: dict[str, Function] = {
     **{name: _builtin(name, 1, 60) for name in ("lgamma", "tgamma")},
     **{name: _builtin(name, 2, 32) for name in ("pow", "atan2", "fmod", "hypot")},
     **{name: _builtin(name, 2, 2) for name in ("copysign", "nextafter")},
+    "round_float16": Function("f16_to_f32(f32_to_f16({0}))", cost=8),
+    "round_bfloat16": Function("bf16_to_f32(f32_to_bf16({0}))", cost=4),
+    "cbrt": _builtin("cbrt", 1, 24),
     "fma": _builtin("fma", 3, 1),
 }  # fmt: skip
 

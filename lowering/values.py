@@ -7,8 +7,10 @@ import math
 from collections.abc import Callable
 from typing import Union
 
+import torch
+
 from . import ir
-from .dtypes import is_float
+from .dtypes import NAMES, is_float, rounded
 from .index import Index
 from .scalars import FUNCTIONS, RESULT_BOOL
 
@@ -40,7 +42,7 @@ class Body:
         if dtype == "bool":
             value = bool(value)
         elif is_float(dtype):
-            value = float(value)
+            value = rounded(float(value), dtype)  # a later cast to float64 must see what float32 holds
         else:
             bits, signed = int(dtype.lstrip("uint")), not dtype.startswith("u")
             value = int(value) & ((1 << bits) - 1)
@@ -55,7 +57,7 @@ class Body:
         template = FUNCTIONS[fn]
         if (template.floats if is_float(typed.dtype) else template.bools if typed.dtype == "bool" else template.integers) is None:
             raise TypeError(f"scalar function {fn} is not defined for {typed.dtype}")
-        folded = _identity(fn, operands)
+        folded = _identity(fn, operands) or _complement(fn, operands)
         if folded is not None:
             return folded
         result = "bool" if fn in RESULT_BOOL else dtype or typed.dtype
@@ -84,6 +86,18 @@ def _identity(fn: str, args: list[Scalar]) -> Scalar | None:
         return args[1]
     if fn in ("add", "sub") and args[1].literal == 0 and not is_float(args[1].dtype) and args[1].dtype != "bool":
         return args[0]
+    return None
+
+
+def _complement(fn: str, args: list[Scalar]) -> Scalar | None:
+    """1 + erf(x) as erfc(-x), and 1 - erf(x) as erfc(x): as cheap, and all digits stay where the sum would cancel."""
+    if fn not in ("add", "sub"):
+        return None
+    for one, other in (args, args[::-1]) if fn == "add" else (args,):
+        statement = other.body.statements[other.id]
+        if one.literal == 1 and isinstance(statement, ir.Call) and statement.fn == "erf":
+            x = Scalar(other.body, statement.args[0], other.dtype)
+            return other.body.call("erfc", -x if fn == "add" else x)
     return None
 
 
@@ -190,6 +204,18 @@ def apply(fn: str) -> Callable[..., Scalar]:
 def where(condition: Scalar, a: Operand, b: Operand) -> Scalar:
     """``a`` where ``condition`` holds, else ``b``; both are evaluated."""
     return condition.body.call("where", condition, a, b)
+
+
+def as_stored(value: Scalar, dtype: torch.dtype) -> Scalar:
+    """``value`` as a tensor of ``dtype`` holds it. Half types compute in float32; where the result is a bool or an integer,
+    eager's is only reached from the numbers that eager compares and counts."""
+    if dtype not in (torch.float16, torch.bfloat16) or value.dtype != "float32":
+        return value
+    name = NAMES[dtype]
+    literal = value.literal
+    if literal is not None:
+        return value.body.const(rounded(float(literal), name), "float32")
+    return value.body.call(f"round_{name}", value)
 
 
 def coordinate(body: Body, ix: Index) -> Scalar:

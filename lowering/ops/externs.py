@@ -1,34 +1,60 @@
-"""Ops left to ATen on purpose, each with the reason, which `explain` repeats."""
+"""Ops left to ATen, each with the reason, which `explain` repeats."""
 
 from __future__ import annotations
 
 import torch
 from torch.fx import Node
 
+from .pointwise import refuse_dtypes
+
 LIBRARY = "a tuned library call computes it better than a generated kernel"
 RANDOM = "random numbers come from ATen, so that the generator's stream is eager's"
 SEQUENTIAL = "inherently sequential"
 DATA_DEPENDENT = "the size of the result depends on data"
+DATA_LOOP = "each element is a loop whose length depends on the data"
+SCATTER = "where it writes depends on data: a kernel would need atomics, whose order changes from run to run"
 HIGHER_ORDER = "control flow is kept; its bodies are compiled as graphs of their own"
 MUTATION = "writes to its argument"
-UNKNOWN = "no row in the op table yet"
-DELIBERATE = frozenset({LIBRARY, RANDOM, SEQUENTIAL, DATA_DEPENDENT, HIGHER_ORDER, MUTATION})
+DELIBERATE = frozenset({LIBRARY, RANDOM, SEQUENTIAL, DATA_DEPENDENT, DATA_LOOP, SCATTER, HIGHER_ORDER, MUTATION})
 """Reasons that are choices: ATen is the right place for these ops, so they count as no fallback."""
+
+SCAN = "a running total along a dimension: no schedule for it yet"
+TABULATED = "a long table of polynomials, which no formula here holds yet"
+BITS = "reads a number's bits, which the scalar table cannot do yet"
+UNKNOWN = "no row in the op table yet"
+
+_LIBRARY_PREFIXES = ("linalg_", "_linalg_", "_fft_", "_scaled_dot_product_", "mkldnn_", "_histogramdd_", "_embedding_bag", "_flex_", "quantized_")
 
 _BY_NAME: dict[str, tuple[str, ...]] = {
     LIBRARY: (
         "mm", "bmm", "addmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "vdot", "matmul", "linear", "convolution", "convolution_backward",
-        "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention_for_cpu_backward",
-        "_scaled_dot_product_attention_math_for_mps", "_scaled_dot_product_efficient_attention", "_scaled_dot_product_fused_attention_overrideable",
-        "_fft_c2c", "_fft_r2c", "_fft_c2r", "_cdist_forward", "_cdist_backward", "_pdist_forward", "_int_mm", "_thnn_fused_lstm_cell", "mkldnn_rnn_layer",
-        "sort", "topk", "kthvalue", "median", "nanmedian", "mode", "searchsorted", "unique_dim", "histc", "bincount", "linalg_svd", "_linalg_svd",
-        "linalg_qr", "linalg_cholesky_ex", "linalg_inv_ex", "linalg_lu", "linalg_lu_factor_ex", "linalg_solve_triangular", "_linalg_solve_ex",
-        "_linalg_det", "_linalg_slogdet", "_linalg_eigh", "linalg_eig", "linalg_lstsq", "cholesky_inverse", "geqrf", "ormqr", "triangular_solve",
+        "_cdist_forward", "_cdist_backward", "_pdist_forward", "_pdist_backward", "_int_mm", "_trilinear", "_thnn_fused_lstm_cell", "_ctc_loss",
+        "sort", "topk", "kthvalue", "median", "nanmedian", "mode", "searchsorted", "bucketize", "histc", "histogram", "bincount", "lu_unpack",
+        "cholesky", "cholesky_solve", "cholesky_inverse", "geqrf", "ormqr", "orgqr", "triangular_solve", "embedding_renorm", "segment_reduce",
+        "adaptive_max_pool2d", "adaptive_max_pool3d", "fractional_max_pool2d", "fractional_max_pool3d", "max_unpool2d", "max_unpool3d",
+        "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward", "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward",
+        "grid_sampler_2d_backward", "grid_sampler_3d", "grid_sampler_3d_backward", "upsample_bicubic2d_backward", "upsample_bilinear2d_backward",
+        "upsample_linear1d_backward", "upsample_nearest1d_backward", "upsample_nearest2d_backward", "upsample_nearest3d_backward",
+        "upsample_trilinear3d_backward", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "_upsample_lanczos2d_aa",
     ),
     RANDOM: ("rand", "randn", "randint", "randperm", "bernoulli", "normal", "uniform", "multinomial", "poisson", "binomial", "native_dropout",
              "rand_like", "randn_like", "randint_like", "exponential", "geometric", "cauchy", "log_normal", "random", "rrelu_with_noise_functional",
              "_sample_dirichlet", "_standard_gamma"),
-    DATA_DEPENDENT: ("nonzero", "_local_scalar_dense", "masked_select", "unique_consecutive", "_unique2", "repeat_interleave", "item", "nonzero_static"),
+    DATA_DEPENDENT: ("nonzero", "_local_scalar_dense", "masked_select", "unique_consecutive", "_unique2", "unique_dim", "repeat_interleave", "item",
+                     "nonzero_static"),
+    DATA_LOOP: ("igamma", "igammac", "special_zeta", "special_chebyshev_polynomial_t", "special_chebyshev_polynomial_u", "special_chebyshev_polynomial_v",
+                "special_chebyshev_polynomial_w", "special_hermite_polynomial_h", "special_hermite_polynomial_he", "special_laguerre_polynomial_l",
+                "special_legendre_polynomial_p", "special_shifted_chebyshev_polynomial_t", "special_shifted_chebyshev_polynomial_u",
+                "special_shifted_chebyshev_polynomial_v", "special_shifted_chebyshev_polynomial_w", "gcd", "lcm", "zeta"),
+    SCATTER: ("scatter", "scatter_add", "scatter_reduce", "index_put", "_unsafe_index_put", "index_add", "index_copy", "index_reduce", "put",
+              "masked_scatter", "embedding_dense_backward", "as_strided_scatter", "index_fill", "_unsafe_masked_index_put_accumulate"),
+    SEQUENTIAL: ("hash_tensor", "_weight_norm_differentiable_backward"),
+    SCAN: ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "_logcumsumexp", "_cummax_helper", "_cummin_helper"),
+    TABULATED: ("special_erfcx", "erfcx", "special_airy_ai", "special_bessel_j0", "special_bessel_j1", "special_bessel_y0", "special_bessel_y1",
+                "special_modified_bessel_i0", "special_modified_bessel_i1", "special_modified_bessel_k0", "special_modified_bessel_k1",
+                "special_scaled_modified_bessel_k0", "special_scaled_modified_bessel_k1", "special_spherical_bessel_j0", "bessel_j0", "bessel_j1",
+                "spherical_bessel_j0"),
+    BITS: ("frexp",),
 }  # fmt: skip
 _REASONS = {name: reason for reason, names in _BY_NAME.items() for name in names}
 
@@ -42,6 +68,10 @@ def reason_for(node: Node) -> str:
         return UNKNOWN
     if target._schema.is_mutable:
         return MUTATION
+    name = target._schema.name.partition("::")[2]
+    known = _REASONS.get(name) or (LIBRARY if name.startswith(_LIBRARY_PREFIXES) else None)
+    if known is not None:
+        return known
     if target.namespace not in ("aten", "prims"):
         return f"an op of the library {target.namespace}"
-    return _REASONS.get(target._schema.name.partition("::")[2], UNKNOWN)
+    return refuse_dtypes(node) or UNKNOWN

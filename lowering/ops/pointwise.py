@@ -14,7 +14,7 @@ from torch.fx import Node
 
 from .. import graph
 from ..dtypes import compute_name, is_lowered
-from ..values import Scalar, apply, where
+from ..values import Scalar, apply, as_stored, where
 from .table import Coords, Kind, Row, Scope, register
 
 Formula = Callable[..., Scalar]
@@ -35,7 +35,8 @@ class _Pointwise:
 
     def __call__(self, scope: Scope, node: Node, coords: Coords) -> Scalar:
         arguments = [(n, v) for n, v in graph.bound_arguments(node) if n not in _IGNORED]
-        target = self._compute_type(node, arguments)
+        promoted = self._compute_type(node, arguments)
+        target = compute_name(promoted)
         operands = []
         for name, value in arguments:
             operand = scope.operand(value, coords, len(coords))
@@ -43,16 +44,18 @@ class _Pointwise:
                 operand = operand.to(target)
             elif isinstance(operand, (bool, int, float)) and name not in self.raw:
                 operand = scope.body.const(operand, target)
+            if self.compute is Compute.OPERANDS and name not in self.raw and isinstance(operand, Scalar):
+                operand = as_stored(operand, promoted)
             operands.append(operand)
         return self.formula(*operands).to(compute_name(graph.dtype(node)))
 
-    def _compute_type(self, node: Node, arguments: list[tuple[str, Any]]) -> str:
+    def _compute_type(self, node: Node, arguments: list[tuple[str, Any]]) -> torch.dtype:
         if self.compute is Compute.RESULT:
-            return compute_name(graph.dtype(node))
+            return graph.dtype(node)
         values = [graph.value_of(v) if isinstance(v, Node) else v for n, v in arguments if n not in self.raw]
         numbers = [v for v in values if isinstance(v, (torch.Tensor, bool, int, float, torch.SymInt, torch.SymFloat))]
         promoted, _ = elementwise_dtypes(*numbers, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)
-        return compute_name(promoted)
+        return promoted
 
 
 _IGNORED = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "a_dtype"})
@@ -138,6 +141,14 @@ def _fmod(x: Scalar, y: Scalar) -> Scalar:
 
 
 def _pow(x: Scalar, y: Scalar) -> Scalar:
+    """x to a tensor's power. A constant one that eager computes by the general function may still be multiplied out."""
+    if not x.is_float:
+        return _integer_power(x, int(y.literal))  # type: ignore[arg-type]
+    return x * x if y.literal == 2 else x.body.call("pow", x, y)
+
+
+def _pow_scalar(x: Scalar, y: Scalar) -> Scalar:
+    """x to a number's power; the special cases are eager's, and differ from the general function at infinities."""
     exponent = y.literal
     if exponent == 2:
         return x * x
@@ -252,8 +263,26 @@ def _xlogy(x: Scalar, y: Scalar) -> Scalar:
     return where(y != y, y, where(x == 0, x.body.const(0, x.dtype), x * x.body.call("log", y)))
 
 
-def _cast(x: Scalar, *_: Any) -> Scalar:
-    return x
+def _copy(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    value: Scalar = scope.operand(node.args[1], coords, len(coords))
+    return value.to(compute_name(graph.dtype(node)))
+
+
+def _cast(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    source, target = node.args[0], graph.dtype(node)
+    value: Scalar = scope.operand(source, coords, len(coords))
+    if not target.is_floating_point and isinstance(source, Node):
+        value = as_stored(value, graph.dtype(source))
+    return value.to(compute_name(target))
+
+
+def _round(x: Scalar, decimals: int = 0) -> Scalar:
+    if not x.is_float:
+        return x
+    if decimals == 0:
+        return x.body.call("round", x)
+    scale = x.body.const(10.0 ** abs(decimals), x.dtype)
+    return x.body.call("round", x * scale) / scale if decimals > 0 else x.body.call("round", x / scale) * scale
 
 
 def _shift(fn: str) -> Formula:
@@ -281,7 +310,8 @@ for _name in "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sin
     pointwise(f"aten.{_name} prims.{_name}", apply(_name), cost=20)
 for _name in "floor ceil trunc".split():
     pointwise(f"aten.{_name} prims.{_name}", _integers_pass(_name))
-pointwise("aten.round.default prims.round", _integers_pass("round"))
+pointwise("aten.round.default prims.round", _round)
+pointwise("aten.round.decimals", _round, raw="decimals", cost=8)
 for _name in "eq ne lt le gt ge".split():
     pointwise(f"aten.{_name}.Tensor aten.{_name}.Scalar prims.{_name}", apply(_name), Compute.OPERANDS)
 for _name in "maximum minimum fmax fmin".split():
@@ -319,7 +349,8 @@ pointwise("aten.floor_divide", _floor_divide, cost=40, refuse=_refuse_integer_di
 pointwise("aten.remainder.Tensor aten.remainder.Scalar", _remainder, cost=36, refuse=_refuse_integer_division)
 pointwise("prims.remainder", _remainder, cost=36, refuse=_refuse_integer_division)
 pointwise("aten.fmod.Tensor aten.fmod.Scalar prims.fmod", _fmod, cost=32, refuse=_refuse_integer_division)
-pointwise("aten.pow.Tensor_Scalar aten.pow.Tensor_Tensor prims.pow", _pow, cost=32, refuse=_refuse_integer_power)
+pointwise("aten.pow.Tensor_Scalar", _pow_scalar, cost=32, refuse=_refuse_integer_power)
+pointwise("aten.pow.Tensor_Tensor prims.pow", _pow, cost=32, refuse=_refuse_integer_power)
 pointwise("aten.pow.Scalar", lambda x, y: x.body.call("pow", x, y), cost=32, refuse=_refuse_integer_power)
 pointwise("aten.heaviside", _heaviside)
 pointwise("aten.logaddexp", _logaddexp, cost=40)
@@ -337,4 +368,6 @@ pointwise("aten.lerp.Tensor aten.lerp.Scalar", _lerp)
 pointwise("aten.addcmul", _addcmul)
 pointwise("aten.addcdiv", _addcdiv, cost=5)
 pointwise("aten.clone prims.clone aten.lift_fresh_copy aten.contiguous prims.copy_strided", lambda x, *_: x)
-pointwise("aten._to_copy prims.convert_element_type prims.device_put", _cast, raw="self a", refuse=_refuse_sparse_copy)
+register("aten._to_copy prims.convert_element_type prims.device_put".split(),
+         Row(Kind.POINTWISE, _cast, refuse=lambda n: refuse_dtypes(n) or _refuse_sparse_copy(n)))
+register(["aten.copy.default"], Row(Kind.POINTWISE, _copy, refuse=refuse_dtypes))

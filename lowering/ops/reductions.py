@@ -12,7 +12,7 @@ from torch.fx import Node
 from .. import graph
 from ..dtypes import compute_name
 from ..index import ONE, Index, product
-from ..values import Scalar, coordinate, where
+from ..values import Scalar, as_stored, coordinate
 from .pointwise import refuse_dtypes
 from .table import Coords, Kind, Row, Scope, register
 
@@ -40,6 +40,11 @@ def _count(node: Node) -> Index:
 def _input(scope: Scope, node: Node, coords: Coords, dtype: str | None = None) -> Scalar:
     value = scope.read(node.args[0], scope.reduced(node, coords))
     return value.to(dtype) if dtype else value
+
+
+def _stored_input(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    """The input as memory would hold it: positions and truth values are eager's only if ties and zeros are."""
+    return as_stored(_input(scope, node, coords), graph.dtype(node.args[0]))  # type: ignore[arg-type]
 
 
 def _result_type(node: Node) -> str:
@@ -91,23 +96,23 @@ def _degrees_of_freedom(scope: Scope, count: Scalar, arguments: dict[str, Any]) 
 
 
 def _any(scope: Scope, node: Node, coords: Coords) -> Scalar:
-    return scope.reduce("any", _input(scope, node, coords, "bool")).to(_result_type(node))
+    return scope.reduce("any", _stored_input(scope, node, coords).to("bool")).to(_result_type(node))
 
 
 def _all(scope: Scope, node: Node, coords: Coords) -> Scalar:
-    return scope.reduce("all", _input(scope, node, coords, "bool")).to(_result_type(node))
+    return scope.reduce("all", _stored_input(scope, node, coords).to("bool")).to(_result_type(node))
 
 
 def _position(fn: str) -> Callable[[Scope, Node, Coords], Scalar]:
     def lower(scope: Scope, node: Node, coords: Coords) -> Scalar:
-        return scope.reduce(fn, _input(scope, node, coords))
+        return scope.reduce(fn, _stored_input(scope, node, coords))
 
     return lower
 
 
 def _extreme_with_index(fn: str) -> Callable[[Scope, Node, Coords], tuple[Scalar, Scalar]]:
     def lower(scope: Scope, node: Node, coords: Coords) -> tuple[Scalar, Scalar]:
-        value = _input(scope, node, coords)
+        value = _stored_input(scope, node, coords)
         return scope.reduce(fn, value), scope.reduce(f"arg{fn}", value)
 
     return lower
@@ -121,11 +126,6 @@ def _refuse_empty_extreme(node: Node) -> str | None:
 
 def _refuse_position(node: Node) -> str | None:
     return _refuse_empty_extreme(node)
-
-
-def _refuse_mixed(node: Node) -> str | None:
-    """bool sums and products count in int64, which the formula's cast gives; nothing else to refuse."""
-    return None
 
 
 def reduction(names: str, lower: Callable[[Scope, Node, Coords], Any], cost: int = 2,

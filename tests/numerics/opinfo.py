@@ -27,9 +27,12 @@ from numerics.policy import Work, compare, work_of
 OPS: dict[str, OpInfo] = {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
 """Every op of the database by its name and variant."""
 
-HALVES = (torch.float16, torch.bfloat16)
-WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex64: torch.complex128,
-         torch.complex32: torch.complex128}
+WIDER = {
+    torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
+    torch.complex32: torch.complex128, torch.complex64: torch.complex128,
+}  # fmt: skip
+UNINITIALISED = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+"""Ops whose results hold anything: only their shape, type and strides are judged."""
 
 
 class Verdict(enum.Enum):
@@ -229,11 +232,17 @@ def judge(name: str, sample: Sample, dynamic: bool = False) -> Outcome:
     except Exception as error:
         verdict, detail = Verdict.ERROR, _brief(error)
     else:
+        if name in UNINITIALISED:
+            ours, eager = _zeroed(ours), _zeroed(eager)
         fault = compare(ours, eager, _reference(sample), work)
         verdict, detail = (Verdict.WRONG, fault) if fault else (Verdict.OK, "")
     if verdict is not Verdict.OK and (excuse := _excuse(sample, eager, work, dynamic)):
         verdict, detail = Verdict.SKIPPED, excuse
     return _with_record(Outcome(name, sample.name, verdict, detail or ""), record)
+
+
+def _zeroed(results: list[Any]) -> list[Any]:
+    return [torch.zeros_like(r) if isinstance(r, torch.Tensor) else r for r in results]
 
 
 def _excuse(sample: Sample, eager: list[Any], work: Work, dynamic: bool) -> str | None:
