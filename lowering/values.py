@@ -57,7 +57,7 @@ class Body:
         template = FUNCTIONS[fn]
         if (template.floats if is_float(typed.dtype) else template.bools if typed.dtype == "bool" else template.integers) is None:
             raise TypeError(f"scalar function {fn} is not defined for {typed.dtype}")
-        folded = _identity(fn, operands) or _complement(fn, operands)
+        folded = _identity(fn, operands)
         if folded is not None:
             return folded
         result = "bool" if fn in RESULT_BOOL else dtype or typed.dtype
@@ -86,18 +86,6 @@ def _identity(fn: str, args: list[Scalar]) -> Scalar | None:
         return args[1]
     if fn in ("add", "sub") and args[1].literal == 0 and not is_float(args[1].dtype) and args[1].dtype != "bool":
         return args[0]
-    return None
-
-
-def _complement(fn: str, args: list[Scalar]) -> Scalar | None:
-    """1 + erf(x) as erfc(-x), and 1 - erf(x) as erfc(x): as cheap, and all digits stay where the sum would cancel."""
-    if fn not in ("add", "sub"):
-        return None
-    for one, other in (args, args[::-1]) if fn == "add" else (args,):
-        statement = other.body.statements[other.id]
-        if one.literal == 1 and isinstance(statement, ir.Call) and statement.fn == "erf":
-            x = Scalar(other.body, statement.args[0], other.dtype)
-            return other.body.call("erfc", -x if fn == "add" else x)
     return None
 
 
