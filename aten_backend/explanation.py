@@ -97,9 +97,9 @@ def explain(fn: Callable[..., Any], *args: Any, options: Mapping[str, Any] | Non
 
 def _groups(number: int, lowered: Lowered) -> list[ExplainedGroup]:
     found = []
-    for group, kernel in lowered.kernels.items():
-        if kernel is not None:
-            nodes = [n for n in group.nodes if not graph.is_getitem(n)]
+    for group, kernels in lowered.kernels.items():
+        nodes = [n for n in group.nodes if not graph.is_getitem(n)]
+        for kernel in kernels:
             found.append(ExplainedGroup(number, kernel.source.name, tuple(map(op_name, nodes)), _sources(nodes), kernel.source.text))
     return found
 

@@ -22,6 +22,7 @@ from lowering.partition import Group, Partition, partition
 from lowering.passes import run_passes
 from lowering.schedule import choose
 from lowering.simplify import collapse
+from lowering.split import split_long
 from lowering.target import GENERIC, Traits
 from runtime import compiler, devices
 from runtime.compiler import CompiledKernel, KernelCompiler
@@ -42,7 +43,7 @@ class Lowered:
     """A graph lowered to kernels and a plan; nothing in it needs a device."""
 
     partition: Partition
-    kernels: Mapping[Group, Kernel | None]
+    kernels: Mapping[Group, tuple[Kernel, ...]]
     plan: LaunchPlan
 
     @property
@@ -58,9 +59,11 @@ def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, l
     cut = run("partition", partition, gm, classes, traits)
     groups = [g for g in cut.groups if g.stored]
     bodies = run("build", lambda: [collapse(build(cut, g)) for g in groups])
-    schedules = run("schedule", lambda: [choose(b, traits) for b in bodies])
-    kernels = run("emit", lambda: [emit(b, s) for b, s in zip(bodies, schedules, strict=True)])
-    by_group: dict[Group, Kernel | None] = {g: None for g in cut.groups}
+    stages = [split_long(b, traits) for b in bodies]
+    schedules = run("schedule", lambda: [[choose(b, traits, chunk) for b, chunk in parts] for parts in stages])
+    kernels = run("emit", lambda: [tuple(emit(b, s, traits.local_memory) for (b, _), s in zip(parts, chosen, strict=True))
+                                   for parts, chosen in zip(stages, schedules, strict=True)])
+    by_group: dict[Group, tuple[Kernel, ...]] = {g: () for g in cut.groups}
     by_group.update(zip(groups, kernels, strict=True))
     return Lowered(cut, by_group, run("plan", make_plan, cut, by_group))
 

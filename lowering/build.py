@@ -17,7 +17,7 @@ from .classify import op_name
 from .dtypes import NAMES, compute_name
 from .errors import ArtifactError
 from .index import ONE, ZERO, Axis, Index, Loaded, atom, linearize
-from .ops import TABLE, Coords
+from .ops import TABLE, Coords, Kind
 from .partition import Group, Partition
 from .symbols import to_index
 from .values import Body, Scalar, coordinate
@@ -129,19 +129,28 @@ class Builder:
         expected = tuple(self._coordinate(d) for d in self.group.dims[node])
         if coords != expected or self._mask is not None:
             raise ArtifactError(f"{op_name(node)} is read at {coords} in a group that computes it at {expected}")
+        if row.kind is Kind.SCAN:
+            return coords
         dims, keep = row.dims(node)
         rest = iter(c for d, c in enumerate(coords) if not (keep and d in dims))
         return tuple(self._coordinate(full) if d in dims else next(rest) for d, full in enumerate(self.group.full[node]))
 
     def reduce(self, fn: str, value: Scalar) -> Scalar:
         """``value`` combined over the cols; itself where the op combines dimensions of size one only."""
+        return self._combined(ir.Reduce, fn, value)
+
+    def scan(self, fn: str, value: Scalar) -> Scalar:
+        """``value`` combined over the cols so far; itself along a dimension of size one."""
+        return self._combined(ir.Scan, fn, value)
+
+    def _combined(self, kind: type[ir.Reduce] | type[ir.Scan], fn: Any, value: Scalar) -> Scalar:
         node = self._reducing
         assert node is not None
         dims, _ = TABLE[node.target].dims(node)  # type: ignore[misc,index]
         position = fn in ("argmax", "argmin")
         if not any(self.partition.axes.leaves(self.group.full[node][d]) for d in dims):
             return self.body.const(0, "int64") if position else value
-        return self.body.scalar(ir.Reduce(fn, value.id, "int64" if position else value.dtype))  # type: ignore[arg-type]
+        return self.body.scalar(kind(fn, value.id, "int64" if position else value.dtype))
 
     def checked(self, value: Scalar, size: Index, message: str) -> Index:
         """A data-dependent index that is certain to lie in [0, size)."""

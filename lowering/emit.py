@@ -14,8 +14,8 @@ import re
 from . import ir
 from .artifacts import KernelSource, Param
 from .dtypes import is_float, is_unsigned, storage_name
-from .index import ZERO, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, product, render
-from .scalars import call_text, cast_text, constant_text, load_text, store_text
+from .index import ZERO, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, floor_divide, product, render
+from .scalars import FUNCTIONS, call_text, cast_text, constant_text, load_text, store_text
 from .schedule import Mapping, Schedule
 
 BLOCK = 128
@@ -40,16 +40,18 @@ class Kernel:
 class Emitter:
     """Writes one kernel."""
 
-    def __init__(self, group: ir.GroupIR, schedule: Schedule) -> None:
+    def __init__(self, group: ir.GroupIR, schedule: Schedule, local_memory: int = 0) -> None:
         self.group, self.schedule = group, schedule
         self.lines: list[str] = []
         self.depth = 1
         self.symbols: dict[Symbol, str] = {}
         self.floats: dict[str, str] = {}
         self.checks = any(isinstance(s, ir.Check) for s in group.body)
-        self.varies = _varying(group)
-        self.stage = _stages(group)
+        self.varies = varying(group)
+        self.stage = stages(group)
         self.text: dict[int, str] = {}
+        self.exchanges: list[Param] = []
+        self.kept = plan_kept(group, schedule, self.varies, self.stage, local_memory)
 
     def run(self) -> Kernel:
         """The kernel."""
@@ -123,20 +125,26 @@ class Emitter:
     def _loop(self, stage: int) -> None:
         """Run over the cols for the reductions and the varying stores of ``stage``."""
         body = self.group.body
-        targets = [p for p, s in enumerate(body) if self.stage[p] == stage
-                   and (isinstance(s, ir.Reduce) or (isinstance(s, ir.Store) and self.varies[p]))]
+        targets = loop_targets(self.group, self.varies, self.stage, stage)
         if not targets:
             return
         reductions = [p for p in targets if isinstance(body[p], ir.Reduce)]
-        needed = self._needed(targets)
-        for p in reductions:
+        needed = self.kept.needed[stage]
+        scans = [p for p in needed if isinstance(body[p], ir.Scan)]
+        for p in reductions + scans:
             for name, value in self._accumulators(p):
                 self.line(f"{name} = {value}")
         depth, sums = self.depth, [p for p in reductions if self._is_blocked(p)]
-        blocked = bool(sums) and not _is_short(self.group.cols, self.schedule.lanes)
+        blocked = bool(sums) and not scans and not _is_short(self.group.cols, self.schedule)
         self._open_loops(blocked, sums)
-        for p in sorted(needed):
+        for p in needed:
+            if p in self.kept.places and self.kept.first[p] < stage:
+                self.text[p] = f"v{p}"
+                self.line(f"v{p} = {self._kept_place(p)}")
+                continue
             self._statement(p, body[p])
+            if p in self.kept.places:
+                self.line(f"{self._kept_place(p)} = {self.text[p]}")
         for p in reductions:
             self._accumulate(p, f"s{p}" if blocked and p in sums else f"a{p}")
         if blocked:
@@ -147,38 +155,36 @@ class Emitter:
         for p in reductions:
             self._combine(p)
 
+    def _kept_place(self, position: int) -> str:
+        return f"l{self.kept.places[position]}[{self._column()}]"
+
     def _open_loops(self, blocked: bool, sums: list[int]) -> None:
         *outer, inner = self.schedule.loops
         lanes = self.schedule.lanes
         for a in outer:
-            self.line(f"for {a.name} in range(np.int64({self.index(a.size)})):")
+            start, size = self._bounds(a)
+            self.line(f"for {a.name} in range({start}, {size}):")
             self.depth += 1
-        size = f"np.int64({self.index(inner.size)})"
-        start, step = ("lane", f", np.int64({lanes})") if lanes > 1 else ("np.int64(0)", ", np.int64(1)")
+        start, size = self._bounds(inner)
         if blocked:
             block = BLOCK * lanes
-            self.line(f"for first in range(np.int64(0), {size}, np.int64({block})):")
+            self.line(f"for first in range({start}, {size}, np.int64({block})):")
             self.depth += 1
             for p in sums:
                 self.line(f"s{p} = {constant_text(0, self.group.body[p].dtype)}")
-            start = f"first + {start}"
-            size = f"min(first + np.int64({block}), {size})"
-        self.line(f"for {inner.name} in range({start}, {size}{step}):")
+            start, size = "first", f"min(first + np.int64({block}), {size})"
+        if lanes > 1:
+            start = "lane" if start == "np.int64(0)" else f"{start} + lane"
+        self.line(f"for {inner.name} in range({start}, {size}, np.int64({lanes})):")
         self.depth += 1
 
-    def _needed(self, targets: list[int]) -> set[int]:
-        """Varying statements that ``targets`` depend on, the stores among them included."""
-        body = self.group.body
-        needed: set[int] = set()
-        stack = [t for t in targets if not isinstance(body[t], ir.Reduce)]
-        stack += [o for t in targets if isinstance(body[t], ir.Reduce) for o in ir.operands(body[t])]
-        while stack:
-            p = stack.pop()
-            if p in needed or not self.varies[p]:
-                continue
-            needed.add(p)
-            stack += ir.operands(body[p])
-        return needed
+    def _bounds(self, a: Axis) -> tuple[str, str]:
+        """Where the loop over ``a`` starts and ends: everywhere, or in this chunk's part of it."""
+        size, chunk = f"np.int64({self.index(a.size)})", self.schedule.chunk
+        if chunk is None or a is not self.schedule.loops[0]:
+            return "np.int64(0)", size
+        length = self.index(floor_divide(a.size + chunk.size - 1, chunk.size))
+        return f"{chunk.name} * np.int64({length})", f"min(({chunk.name} + np.int64(1)) * np.int64({length}), {size})"
 
     def _statement(self, position: int, statement: ir.Statement) -> None:
         if isinstance(statement, ir.Const):
@@ -189,6 +195,9 @@ class Emitter:
             self._store(statement)
         elif isinstance(statement, ir.Check):
             self._check(position, statement)
+        elif isinstance(statement, ir.Scan):
+            self._accumulate(position, f"a{position}")
+            self.text[position] = f"{'p' if statement.fn.startswith('arg') else 'a'}{position}"
         else:
             self.text[position] = f"v{position}"
             self.line(f"v{position} = {self._expression(statement)}")
@@ -219,7 +228,7 @@ class Emitter:
     def _store(self, statement: ir.Store) -> None:
         """Store once: by the first lane, or where axes that the place does not depend on are zero."""
         here = statement.index.leaves()
-        idle = [a.name for dim in self.schedule.dims for a in dim if a not in here]
+        idle = [a.name for dim in self.schedule.dims for a in dim if a not in here and a is not self.schedule.chunk]
         varies = any(c in here for c in self.group.cols)
         if varies:
             idle += [c.name for c in self.group.cols if c not in here]
@@ -234,9 +243,9 @@ class Emitter:
 
     # ---- reductions ------------------------------------------------------------------------------------------------------
 
-    def _reduce(self, position: int) -> ir.Reduce:
+    def _reduce(self, position: int) -> ir.Reduce | ir.Scan:
         statement = self.group.body[position]
-        assert isinstance(statement, ir.Reduce)
+        assert isinstance(statement, (ir.Reduce, ir.Scan))
         return statement
 
     def _is_blocked(self, position: int) -> bool:
@@ -255,7 +264,8 @@ class Emitter:
         value = self.text[statement.arg]
         dtype = self.group.body[statement.arg].dtype
         if statement.fn.startswith("arg"):
-            self.line(f"c = {_wins(statement.fn, value, name, dtype)} or (p{position} < 0)")
+            wins = _wins(statement.fn, value, name, dtype) if isinstance(statement, ir.Reduce) else _wins_last(statement.fn, value, name, dtype)
+            self.line(f"c = {wins} or (p{position} < 0)")
             self.line(f"{name} = select(c, {value}, {name})")
             self.line(f"p{position} = select(c, np.int64({self._column()}), p{position})")
         else:
@@ -277,20 +287,32 @@ class Emitter:
             self._combine_positions(position, statement, dtype)
         elif self.schedule.lanes == 1:
             self.line(f"v{position} = {name}")
+        elif statement.fn == "prod":
+            self._combine_product(position, dtype)
         elif statement.fn in ("max", "min") and is_float(dtype):
             self.line(f"v{position} = group_{statement.fn}_nan({name})")
         else:
             self.line(f"v{position} = {self._group(statement.fn, name, dtype)}")
 
     def _group(self, fn: str, name: str, dtype: str) -> str:
-        """A reduction over the work-group. Small integers travel as 32 bits, products through local exchange."""
+        """A reduction over the work-group. Small integers travel as 32 bits."""
         if dtype == "bool":
             return f"group_{'max' if fn in ('any', 'max', 'sum') else 'min'}(cast_int32({name})) != 0"
         wide = dtype if is_float(dtype) or dtype.endswith(("32", "64")) else "uint32" if is_unsigned(dtype) else "int32"
-        reduced = f"group_{'add' if fn == 'sum' else 'mul' if fn == 'prod' else fn}({cast_text(dtype, wide, name)})"
+        reduced = f"group_{'add' if fn == 'sum' else fn}({cast_text(dtype, wide, name)})"
         return cast_text(wide, dtype, reduced)
 
-    def _combine_positions(self, position: int, statement: ir.Reduce, dtype: str) -> None:
+    def _combine_product(self, position: int, dtype: str) -> None:
+        """SPIR-V has no product over a work-group: every lane multiplies what all have put into local memory."""
+        exchange = f"x{position}"
+        self.exchanges.append(Param(exchange, "local", dtype, self.schedule.lanes))
+        self.line(f"{exchange}[lane] = a{position}")
+        self.line("barrier()")
+        self.line(f"v{position} = {identity_text('prod', dtype)}")
+        self.line(f"for t in range({self.schedule.lanes}):")
+        self.line(f"    v{position} = {call_text('mul', dtype, [f'v{position}', f'{exchange}[t]'])}")
+
+    def _combine_positions(self, position: int, statement: ir.Reduce | ir.Scan, dtype: str) -> None:
         value, place = f"a{position}", f"p{position}"
         if self.schedule.lanes == 1:
             self.line(f"v{position} = {place}")
@@ -313,6 +335,8 @@ class Emitter:
         params += [Param(n, "scalar", "int64") for n in self.symbols.values()]
         params += [Param(n, "scalar", "float64") for n in self.floats.values()]
         params += [Param("error", "pointer", "int32")] * self.checks
+        params += [Param(f"l{n}", "local", self.group.body[p].dtype, self.kept.extent) for p, n in self.kept.places.items()]
+        params += self.exchanges
         local = (schedule.lanes,) if schedule.mapping is Mapping.ROWS else None
         header = f"(item, {', '.join(p.name for p in params)}):\n"
         text = header + "\n".join(self.lines or ["    pass"]) + "\n"
@@ -344,29 +368,99 @@ def _wins(fn: str, value: str, best: str, dtype: str) -> str:
     return f"({better} and ({best} == {best})) or (({value} != {value}) and ({best} == {best}))" if is_float(dtype) else better
 
 
-def _is_short(cols: tuple[Axis, ...], lanes: int) -> bool:
+def _wins_last(fn: str, value: str, best: str, dtype: str) -> str:
+    """The same where the last of equals counts, as in ATen's cummax and cummin."""
+    better = call_text("ge" if fn == "argmax" else "le", dtype, [value, best])
+    return f"{better} or ({value} != {value})" if is_float(dtype) else better
+
+
+def _is_short(cols: tuple[Axis, ...], schedule: Schedule) -> bool:
     """Whether a lane adds so few elements that a plain sum is exact enough."""
     count = product(a.size for a in cols).constant
-    return count is not None and count <= 4 * BLOCK * lanes
+    parts = schedule.lanes * (schedule.chunk.size.constant or 1 if schedule.chunk is not None else 1)
+    return count is not None and count <= 4 * BLOCK * parts
 
 
-def _varying(group: ir.GroupIR) -> list[bool]:
+def varying(group: ir.GroupIR) -> list[bool]:
     """For each statement, whether it varies over the cols."""
     cols = set(group.cols)
     varies: list[bool] = []
     for statement in group.body:
         own = isinstance(statement, (ir.Load, ir.Store, ir.Coord)) and not cols.isdisjoint(statement.index.leaves())
         through = not isinstance(statement, ir.Reduce) and any(varies[o] for o in ir.operands(statement))
-        varies.append(own or through)
+        varies.append(own or through or isinstance(statement, ir.Scan))
     return varies
 
 
-def _stages(group: ir.GroupIR) -> list[int]:
+def stages(group: ir.GroupIR) -> list[int]:
     """For each statement, how many reductions must be finished one after another before it."""
     stage: list[int] = []
     for statement in group.body:
         stage.append(max((stage[o] + isinstance(group.body[o], ir.Reduce) for o in ir.operands(statement)), default=0))
     return stage
+
+
+def loop_targets(group: ir.GroupIR, varies: list[bool], stages: list[int], stage: int) -> list[int]:
+    """What the loop of ``stage`` is for: its reductions and its varying stores."""
+    return [p for p, s in enumerate(group.body) if stages[p] == stage
+            and (isinstance(s, ir.Reduce) or (isinstance(s, ir.Store) and varies[p]))]
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """For each stage, the varying statements that its loop runs through (``needed``); the stage in which each was first
+    computed (``first``); and those kept in work-group memory of ``extent`` elements from then on (``places``)."""
+
+    needed: tuple[tuple[int, ...], ...]
+    first: dict[int, int]
+    places: dict[int, int]
+    extent: int
+
+
+def plan_kept(group: ir.GroupIR, schedule: Schedule, varies: list[bool], stages: list[int], local_memory: int) -> Kept:
+    """Decide what is kept between loops: values that cost more to compute again than to store, where the row fits."""
+    extent = product(a.size for a in group.cols).constant or 0
+    fits = extent > 0 and schedule.mapping is Mapping.ROWS and schedule.chunk is None  # of unknown or no extent: not kept
+    room = local_memory // 2 // (8 * extent) if fits else 0
+    first: dict[int, int] = {}
+    places: dict[int, int] = {}
+    needed: list[tuple[int, ...]] = []
+    for stage in range(max(stages, default=0) + 1):
+        here: set[int] = set()
+        stack = [o for t in loop_targets(group, varies, stages, stage) for o in ((t,) if isinstance(group.body[t], ir.Store) else ir.operands(group.body[t]))]
+        while stack:
+            p = stack.pop()
+            if p in here or not varies[p]:
+                continue
+            here.add(p)
+            known = p in first
+            if known and len(places) < room and p not in places and is_float(group.body[p].dtype) and _price(group, varies, places, p) >= KEEP:
+                places[p] = len(places)
+            if not (known and p in places):
+                stack += ir.operands(group.body[p])
+        for p in here:
+            first.setdefault(p, stage)
+        needed.append(tuple(sorted(here)))
+    return Kept(tuple(needed), first, places, extent)
+
+
+KEEP = 8
+"""Additions from which a value is kept rather than computed again."""
+
+
+def _price(group: ir.GroupIR, varies: list[bool], places: dict[int, int], position: int) -> int:
+    """Additions to compute a value again from memory and from what is kept."""
+    total, seen, stack = 0, set(), [position]
+    while stack:
+        p = stack.pop()
+        if p in seen or not varies[p] or (p in places and p != position):
+            continue
+        seen.add(p)
+        statement = group.body[p]
+        if isinstance(statement, ir.Call):
+            total += FUNCTIONS[statement.fn].cost if statement.fn in FUNCTIONS else 1
+        stack += ir.operands(statement)
+    return total
 
 
 def _short_name(ops: tuple[str, ...]) -> str:
@@ -381,8 +475,8 @@ def _short_name(ops: tuple[str, ...]) -> str:
     return "_".join(words)[:48].strip("_") or "kernel"
 
 
-def emit(group: ir.GroupIR, schedule: Schedule) -> Kernel:
-    """The kernel of ``group`` under ``schedule``."""
-    return Emitter(group, schedule).run()
+def emit(group: ir.GroupIR, schedule: Schedule, local_memory: int = 0) -> Kernel:
+    """The kernel of ``group`` under ``schedule``, with at most ``local_memory`` bytes of work-group memory."""
+    return Emitter(group, schedule, local_memory).run()
 
 

@@ -24,7 +24,7 @@ def is_tensor(node: Any) -> bool:
 
 
 def shape(node: Node) -> tuple[Index, ...]:
-    """Sizes of the tensor behind ``node``."""
+    """Sizes of the tensor behind ``node``, or of the first where it has several."""
     return _layout(node)[0]
 
 

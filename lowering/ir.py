@@ -19,11 +19,13 @@ Value = int
 
 @dataclasses.dataclass(frozen=True)
 class Buffer:
-    """A tensor that the group reads or writes; ``name`` is its node's, ``dtype`` as in dtypes.NAMES."""
+    """A tensor that the group reads or writes; ``name`` is its node's, ``dtype`` as in dtypes.NAMES. With ``scratch`` it
+    is memory of so many elements that only the group's own kernels share."""
 
     name: str
     dtype: str
     written: bool
+    scratch: Index | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +80,16 @@ class Reduce:
 
 
 @dataclasses.dataclass(frozen=True)
+class Scan:
+    """``arg`` combined over the cols up to and including the current one, in order; the group has one col. ``argmax`` and
+    ``argmin`` give the position of the last extreme so far, as ATen's cummax and cummin do."""
+
+    fn: Literal["sum", "prod", "max", "min", "argmax", "argmin"]
+    arg: Value
+    dtype: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Check:
     """An index value that must lie in [0, size) wherever ``mask`` holds: otherwise the error ``code`` is raised on the
     host after the kernel, and the value is replaced by zero so that no foreign memory is read."""
@@ -99,7 +111,7 @@ class Store:
     dtype: str = ""
 
 
-Statement = Load | Const | Coord | HostFloat | Call | Reduce | Check | Store
+Statement = Load | Const | Coord | HostFloat | Call | Reduce | Scan | Check | Store
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +147,7 @@ def operands(statement: Statement) -> tuple[Value, ...]:
     found: list[Value] = []
     if isinstance(statement, Call):
         found += statement.args
-    elif isinstance(statement, (Reduce, Check)):
+    elif isinstance(statement, (Reduce, Scan, Check)):
         found.append(statement.arg)
     elif isinstance(statement, Store):
         found.append(statement.value)
@@ -162,6 +174,8 @@ def describe(position: int, statement: Statement) -> str:
             return f"{v}{fn}({', '.join(f'v{a}' for a in args)})"
         case Reduce(fn, arg):
             return f"{v}reduce_{fn}(v{arg})"
+        case Scan(fn, arg):
+            return f"{v}scan_{fn}(v{arg})"
         case Check(arg, size, code):
             return f"{v}check(0 <= v{arg} < {size}, error {code})"
         case Store(buffer, ix, value):

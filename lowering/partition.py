@@ -150,9 +150,8 @@ class Partitioner:
         """Fresh dimensions for ``node``: of its result, and for a reduction of its first argument (``full``)."""
         row = TABLE[node.target]  # type: ignore[index]
         if row.kind is not Kind.REDUCTION:
-            tensor = graph.first_tensor(node)
-            assert tensor is not None
-            self.dims[node] = self.full[node] = self.axes.fresh_dims(graph.shape(node))
+            source = node.args[0] if row.kind is Kind.SCAN else node
+            self.dims[node] = self.full[node] = self.axes.fresh_dims(graph.shape(source))  # type: ignore[arg-type]
             return self.full[node]
         assert row.dims is not None and isinstance(node.args[0], Node)
         full = self.full[node] = self.axes.fresh_dims(graph.shape(node.args[0]))
@@ -162,7 +161,7 @@ class Partitioner:
 
     def _reduced(self, node: Node) -> tuple[int, ...] | None:
         row = TABLE[node.target]  # type: ignore[index]
-        if row.kind is not Kind.REDUCTION or row.dims is None:
+        if row.dims is None:
             return None
         return tuple(a for d in row.dims(node)[0] for a in self.full[node][d]) or None
 
@@ -255,7 +254,8 @@ class Partitioner:
                 # a group with reductions must run over all rows; one without may be a part of the space
                 if draft.cols is not None and not rows <= own:
                     return None
-            if not set(self.axes.leaves(a for d in left.free + right.free for a in d)) <= found[0]:
+            free = set(self.axes.leaves(a for d in left.free + right.free for a in d))
+            if not free <= found[0] or (free and any(_is_scan(n) for n in left.nodes + right.nodes)):
                 return None
         return (left.cols if left.cols is not None else right.cols,)
 
@@ -403,7 +403,7 @@ class Partitioner:
     def _read_dims(self, user: Node, arg: Node) -> ReadDims | None:
         """The dimensions that ``user`` gives its argument ``arg``; None where it reads it anywhere, or broadcast."""
         row = TABLE[user.target]  # type: ignore[index]
-        if row.kind is Kind.REDUCTION:
+        if row.dims is not None:
             return self.full[user] if arg is user.args[0] else None
         if row.kind is Kind.POINTWISE:
             return _broadcast(self.dims[user], arg)
@@ -458,6 +458,10 @@ def _broadcast(dims: ReadDims, arg: Node) -> ReadDims:
     """The part of ``dims`` by which a pointwise op reads ``arg``."""
     sizes = graph.shape(arg)
     return tuple(() if s == ONE else d for d, s in zip(dims[len(dims) - len(sizes):], sizes, strict=True))
+
+
+def _is_scan(node: Node) -> bool:
+    return node.target in TABLE and TABLE[node.target].kind is Kind.SCAN  # type: ignore[index]
 
 
 def _bits(mask: int) -> Iterator[int]:

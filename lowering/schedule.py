@@ -24,12 +24,14 @@ class Mapping(enum.Enum):
 @dataclasses.dataclass(frozen=True)
 class Schedule:
     """``dims`` are the range's dimensions, slowest first, each a product of row axes, slowest first. ``loops`` are the
-    cols in loop order; under ROWS the last is spread over ``lanes`` work-items."""
+    cols in loop order; under ROWS the last is spread over ``lanes`` work-items. ``chunk``, one of the row axes, is the part
+    of the first loop that a work-group runs over, where one row is shared by several."""
 
     mapping: Mapping
     dims: tuple[tuple[Axis, ...], ...]
     loops: tuple[Axis, ...]
     lanes: int = 1
+    chunk: Axis | None = None
 
     @property
     def global_size(self) -> tuple[Index, ...]:
@@ -39,13 +41,15 @@ class Schedule:
         return tuple(sizes)
 
 
-def choose(group: ir.GroupIR, traits: Traits) -> Schedule:
-    """The schedule of ``group`` on a device of ``traits``."""
+def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Schedule:
+    """The schedule of ``group`` on a device of ``traits``; with ``chunk``, each work-group takes that part of a row."""
     rows = _by_stride(group, group.rows, stores_first=not group.cols)
     if not group.cols:
         return Schedule(Mapping.FLAT, _range_dims(rows), ())
     loops = _by_stride(group, group.cols, stores_first=False) if not _counts_positions(group) else list(group.cols)
-    if _rows_are_contiguous(group):
+    if chunk is not None:
+        return Schedule(Mapping.ROWS, (tuple(group.rows),), tuple(loops), traits.lanes, chunk)
+    if _rows_are_contiguous(group) or any(isinstance(s, ir.Scan) for s in group.body):
         return Schedule(Mapping.SERIAL, _range_dims(rows), tuple(loops))
     return Schedule(Mapping.ROWS, (tuple(group.rows),), tuple(loops), traits.lanes)
 
@@ -57,7 +61,7 @@ def _range_dims(axes: list[Axis]) -> tuple[tuple[Axis, ...], ...]:
 
 
 def _counts_positions(group: ir.GroupIR) -> bool:
-    return any(isinstance(s, ir.Reduce) and s.fn.startswith("arg") for s in group.body)
+    return any(isinstance(s, ir.Scan) or (isinstance(s, ir.Reduce) and s.fn.startswith("arg")) for s in group.body)
 
 
 def _accesses(group: ir.GroupIR, kind: type) -> list[Index]:

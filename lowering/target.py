@@ -18,7 +18,7 @@ class Traits:
     max_work_group_size: int = 4096
     compute_units: int = 2
     max_kernel_arguments: int = 96
-    local_memory: int = 32768
+    local_memory: int = 65536
 
 
 GENERIC = Traits()

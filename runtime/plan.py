@@ -18,8 +18,10 @@ from torch.fx import Node
 
 from lowering import graph
 from lowering.build import ERRORS
+from lowering.dtypes import TORCH
 from lowering.emit import Kernel
-from lowering.index import Axis, Index, Loaded, Quotient, Remainder, Symbol, render
+from lowering.index import ONE, Axis, Index, Loaded, Quotient, Remainder, Symbol, render
+from lowering.ir import Buffer
 from lowering.partition import Extern, Group, Partition
 from lowering.symbols import to_index
 
@@ -31,7 +33,7 @@ OUT_VARIANTS = {
 }
 """Structured ops whose ``out=`` form writes straight into the buffer that it is given."""
 
-_RESERVED = re.compile(r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|empty_strided|as_strided|wait|check")
+_RESERVED = re.compile(r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|empty_strided|as_strided|wait|check|scratch\d+_\w+")
 """Names that a plan uses for symbols, launches, constants and its own helpers: no node may take them."""
 
 
@@ -52,10 +54,11 @@ class LaunchPlan:
 class Planner:
     """Writes one plan."""
 
-    def __init__(self, partition: Partition, kernels: Mapping[Group, Kernel | None]) -> None:
+    def __init__(self, partition: Partition, kernels: Mapping[Group, tuple[Kernel, ...]]) -> None:
         self.partition, self.kernels = partition, kernels
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {}
+        self.nodes = {n.name: n for n in partition.gm.graph.nodes}
         self.names: dict[Node, str] = {}
         self.views: dict[Node, str] = {}
         self.symbols: dict[str, str] = {}
@@ -154,25 +157,33 @@ class Planner:
     # ---- kernels ---------------------------------------------------------------------------------------------------------
 
     def _group(self, group: Group) -> None:
-        kernel = self.kernels[group]
         for node in group.stored:
-            shape, strides = graph.shape(node), graph.strides(node)
-            dtype = str(graph.dtype(node))
-            self.lines.append(
-                f"{self._name(node)} = empty_strided({self._tuple(shape)}, {self._tuple(strides)}, dtype={dtype})"
-            )
-        if kernel is None:
-            return
-        named = {n.name: n for n in self.partition.gm.graph.nodes}
-        arguments = [f"{self._name(named[b.name])}.data_ptr()" for b in kernel.buffers]
+            self._allocate(self._name(node), graph.shape(node), graph.strides(node), graph.dtype(node))
+        scratch: dict[str, str] = {}
+        for kernel in self.kernels[group]:
+            self._launch(kernel, scratch)
+        self.dead += scratch.values()
+
+    def _allocate(self, name: str, shape: Sequence[Index], strides: Sequence[Index], dtype: torch.dtype) -> None:
+        self.lines.append(f"{name} = empty_strided({self._tuple(shape)}, {self._tuple(strides)}, dtype={dtype})")
+
+    def _buffer(self, buffer: Buffer, scratch: dict[str, str]) -> str:
+        """The variable of a kernel's buffer; scratch memory is made when first named."""
+        if buffer.scratch is None:
+            return self._name(self.nodes[buffer.name])
+        if buffer.name not in scratch:
+            scratch[buffer.name] = f"scratch{len(self.launches)}_{buffer.name}"
+            self._allocate(scratch[buffer.name], (buffer.scratch,), (ONE,), TORCH[buffer.dtype])
+        return scratch[buffer.name]
+
+    def _launch(self, kernel: Kernel, scratch: dict[str, str]) -> None:
+        arguments = [f"{self._buffer(b, scratch)}.data_ptr()" for b in kernel.buffers]
         arguments += [self._symbol(s) for s in kernel.symbols]
-        arguments += [f"float({self._argument(named[f])})" for f in kernel.floats]
+        arguments += [f"float({self._node(self.nodes[f])})" for f in kernel.floats]
         if kernel.checks:
             self._error_cell()
             arguments.append("error.data_ptr()")
-        self.lines.append(
-            f"k{len(self.launches)}(({', '.join(arguments)},), {self._tuple(kernel.global_size)})  # {kernel.source.name}"
-        )
+        self.lines.append(f"k{len(self.launches)}(({', '.join(arguments)},), {self._tuple(kernel.global_size)})  # {kernel.source.name}")
         self.launches.append(kernel)
         self.pending = True
 
@@ -341,7 +352,7 @@ def namespace(plan: LaunchPlan, launches: Sequence[Callable], wait: Callable[[],
     return {**names, **plan.constants, **{f"k{i}": launch for i, launch in enumerate(launches)}}
 
 
-def make_plan(partition: Partition, kernels: Mapping[Group, Kernel | None]) -> LaunchPlan:
-    """The plan of ``partition``. ``kernels`` has None for groups that have nothing to compute."""
+def make_plan(partition: Partition, kernels: Mapping[Group, tuple[Kernel, ...]]) -> LaunchPlan:
+    """The plan of ``partition``. ``kernels`` has what each group launches, in order."""
     return Planner(partition, kernels).run()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import factories, pointwise, reads, reductions, special, views, windows
+from . import factories, pointwise, reads, reductions, scans, special, views, windows
 from .externs import DELIBERATE, reason_for
 from .table import TABLE, Coords, Kind, Row, Scope
 
-__all__ = ["DELIBERATE", "TABLE", "Coords", "Kind", "Row", "Scope", "factories", "pointwise", "reads", "reason_for", "reductions", "special", "views", "windows"]
+__all__ = ["DELIBERATE", "TABLE", "Coords", "Kind", "Row", "Scope", "factories", "pointwise", "reads", "reason_for", "reductions", "scans", "special", "views", "windows"]

@@ -21,6 +21,7 @@ class Kind(enum.Enum):
 
     POINTWISE = "pointwise"  # element i of the result reads element i (after broadcasting) of each argument
     REDUCTION = "reduction"  # combines over some dimensions of its first argument
+    SCAN = "scan"  # combines along one dimension, up to each position
     VIEW = "view"  # the same memory, other coordinates
     READ = "read"  # reads its arguments elsewhere: cat, pad, embedding, gather, flip
     FACTORY = "factory"  # reads nothing
@@ -47,6 +48,10 @@ class Scope(Protocol):
         """``value`` combined over the group's cols."""
         ...
 
+    def scan(self, fn: str, value: Scalar) -> Scalar:
+        """``value`` combined over the group's cols up to the current one."""
+        ...
+
     def checked(self, value: Scalar, size: Index, message: str) -> Index:
         """A data-dependent index, raised on the host as an IndexError with ``message`` unless it lies in [0, size)."""
         ...
@@ -61,7 +66,7 @@ class Row:
     """One op. ``refuse`` says why a particular node is left to ATen, or None. ``cost`` counts in additions an element.
 
     A VIEW has ``pull``, which maps coordinates of the result to those of the first argument (None: not expressible); one that ``reshapes`` keeps the row-major order.
-    A REDUCTION has ``dims``, the dimensions of its first argument that it combines, and whether they are kept.
+    A REDUCTION has ``dims``, the dimensions of its first argument that it combines, and whether they are kept; so has a SCAN.
     A READ has ``aligned``, which tells for each dimension of an argument the dimension of the result that it is read
     along (None: anywhere); other arguments are read anywhere. ``once`` says that no element is read twice.
     """

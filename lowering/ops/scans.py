@@ -1,0 +1,50 @@
+"""Scans along one dimension: sequential within a row, rows side by side; pointwise neighbours on both sides fuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.fx import Node
+
+from .. import graph
+from ..dtypes import compute_name
+from ..values import Scalar
+from .pointwise import refuse_dtypes
+from .table import Coords, Kind, Row, Scope, register
+
+
+def _scanned_dim(node: Node) -> tuple[tuple[int, ...], bool]:
+    rank = graph.value_of(node.args[0]).dim()
+    return ((graph.arguments(node)["dim"] % rank,) if rank else ()), True
+
+
+def _accumulating(fn: str) -> Callable[[Scope, Node, Coords], Scalar]:
+    """Sums and products run in float64 for float32, as ATen's do on the CPU."""
+
+    def lower(scope: Scope, node: Node, coords: Coords) -> Scalar:
+        result = compute_name(graph.dtype(node))
+        value = scope.read(node.args[0], scope.reduced(node, coords)).to(result)  # type: ignore[arg-type]
+        wide = "float64" if graph.dtype(node).itemsize == 4 and value.is_float else result
+        return scope.scan(fn, value.to(wide)).to(result)
+
+    return lower
+
+
+def _extreme(fn: str) -> Callable[[Scope, Node, Coords], tuple[Scalar, Scalar]]:
+    def lower(scope: Scope, node: Node, coords: Coords) -> tuple[Scalar, Scalar]:
+        value = scope.read(node.args[0], scope.reduced(node, coords))  # type: ignore[arg-type]
+        return scope.scan(fn, value), scope.scan(f"arg{fn}", value)
+
+    return lower
+
+
+def scan(names: str, lower: Callable[[Scope, Node, Coords], Any]) -> None:
+    """Rows for the space-separated op ``names``."""
+    register(names.split(), Row(Kind.SCAN, lower, dims=_scanned_dim, refuse=refuse_dtypes, cost=2))
+
+
+scan("aten.cumsum.default", _accumulating("sum"))
+scan("aten.cumprod.default", _accumulating("prod"))
+scan("aten.cummax.default", _extreme("max"))
+scan("aten.cummin.default", _extreme("min"))
