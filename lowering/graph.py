@@ -68,16 +68,22 @@ def is_getitem(node: Node) -> bool:
 
 def view_source(node: Node) -> Node | None:
     """The tensor argument that ``node`` is a view of with the same element type, or None when it has its own storage."""
+    is_view = node.meta.get("xpu_aten_is_view")
+    if is_view is None:
+        is_view = node.meta["xpu_aten_is_view"] = node.op == "call_function" and _is_view(node)
+    if not is_view:
+        return None
+    return node.args[0].args[0] if is_getitem(node) else node.args[0]  # type: ignore[return-value,union-attr]
+
+
+def _is_view(node: Node) -> bool:
     val = value_of(node)
-    if node.op != "call_function" or not isinstance(val, torch.Tensor) or not _is_plain(val):
-        return None
     call = node.args[0] if is_getitem(node) else node
-    if not isinstance(call, Node) or not isinstance(call.target, torch._ops.OpOverload) or not call.args:
-        return None
-    source = call.args[0]
-    if not is_tensor(source) or not _is_plain(value_of(source)) or value_of(source).dtype != val.dtype:  # type: ignore[arg-type]
-        return None
-    return source if _aliases(call.target, val, value_of(source)) else None  # type: ignore[arg-type,return-value]
+    if not isinstance(val, torch.Tensor) or not isinstance(call, Node) or not isinstance(call.target, torch._ops.OpOverload) or not call.args:
+        return False
+    source = value_of(call.args[0]) if is_tensor(call.args[0]) else None  # type: ignore[arg-type]
+    plain = source is not None and _is_plain(val) and _is_plain(source) and source.dtype == val.dtype
+    return plain and _aliases(call.target, val, source)  # type: ignore[arg-type]
 
 
 _MAY_COPY = frozenset({torch.ops.aten.reshape.default, torch.ops.aten.contiguous.default, torch.ops.prims.reshape.default})

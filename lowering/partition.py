@@ -66,7 +66,8 @@ class Partition:
 
 @dataclasses.dataclass
 class _Draft:
-    """A group that may still grow. ``axes_used`` spans the space; ``cols`` are the axes its reductions combine; ``reads``
+    """A group that may still grow. ``ancestors`` has a bit for every group that must run before it, ``before`` and
+    ``after`` are its neighbours in that order. ``axes_used`` spans the space; ``cols`` are the axes its reductions combine; ``reads``
     has what it reads and the dimensions by which it does so each time (None: anywhere). ``free`` are dimensions of its own
     nodes that it reads at other places than the loop's: no reduction may have to be known there."""
 
@@ -74,6 +75,8 @@ class _Draft:
     axes_used: tuple[int, ...]
     cols: tuple[int, ...] | None
     ancestors: int
+    before: set[int] = dataclasses.field(default_factory=set)
+    after: set[int] = dataclasses.field(default_factory=set)
     reads: dict[Node, list[ReadDims | None]] = dataclasses.field(default_factory=dict)
     free: list[Dim] = dataclasses.field(default_factory=list)
 
@@ -121,16 +124,16 @@ class Partitioner:
             self.dims[node] = self.full[node] = self.dims[parent]
 
     def _place(self, node: Node) -> None:
-        ancestors = 0
-        for source in self._sources(node):
-            ancestors |= self.drafts[source].ancestors | 1 << source
-        own = self.home[node] = next(self._ids)
+        own = next(self._ids)
+        draft = self.drafts[own] = _Draft([node], (), None, 0, set(self._sources(node)))
+        self.home[node] = own
+        for source in draft.before:
+            draft.ancestors |= self.drafts[source].ancestors | 1 << source
+            self.drafts[source].after.add(own)
         if node in self.classes.refused:
-            self.drafts[own] = _Draft([node], (), None, ancestors)
             return
-        full = self._own_dims(node)
-        used = tuple(a for d in full for a in d)
-        draft = self.drafts[own] = _Draft([node], used, self._reduced(node), ancestors)
+        draft.axes_used = tuple(a for d in self._own_dims(node) for a in d)
+        draft.cols = self._reduced(node)
         for arg in node.all_input_nodes:
             if graph.is_tensor(arg):
                 self._add_read(draft, arg, self._read_dims(node, arg))
@@ -198,7 +201,7 @@ class Partitioner:
             return False
         if left.nodes[0] in self.classes.inline or right.nodes[0] in self.classes.inline:
             return False
-        if len(left.reads) + len(right.reads) + 8 > 2 * self.traits.max_kernel_arguments or self._path_outside(a, b):
+        if self._path_outside(a, b) or not self._is_small_enough(left, right):
             return False
         mark, free = self.axes.mark(), (len(left.free), len(right.free))
         cols = self._unified_cols(left, right) if self._connect(left, right, b) and self._connect(right, left, a) else None
@@ -208,6 +211,18 @@ class Partitioner:
             return False
         self._commit(a, b, cols[0])
         return True
+
+    def _is_small_enough(self, left: _Draft, right: _Draft) -> bool:
+        """Whether the device takes a kernel with the statements and buffers of both groups."""
+        count = len(left.nodes) + len(right.nodes)
+        if count > self.traits.max_group_nodes:
+            return False
+        if count + len(left.reads) + len(right.reads) <= self.traits.max_kernel_arguments:
+            return True  # even if every node were stored
+        members = {*left.nodes, *right.nodes}
+        read = {graph.storage_base(a) for d in (left, right) for a in d.reads} - members
+        stored = sum(graph.is_tensor(n) and self._escapes(n, members) for n in members)
+        return len(read) + stored <= self.traits.max_kernel_arguments
 
     def _connect(self, users: _Draft, producers: _Draft, producer_id: int) -> bool:
         """Unify the dimensions along every edge from one group to the other, and of what both read from memory."""
@@ -277,13 +292,8 @@ class Partitioner:
 
     def _path_outside(self, a: int, b: int) -> bool:
         """Whether some third group lies on a path between the two."""
-        for first, last in ((a, b), (b, a)):
-            if not self.drafts[last].ancestors >> first & 1:
-                continue
-            between = self.drafts[last].ancestors & ~self.drafts[first].ancestors & ~(1 << first)
-            if any(self.drafts[g].ancestors >> first & 1 for g in _bits(between)):
-                return True
-        return False
+        return any(self.drafts[last].ancestors >> step & 1 for first, last in ((a, b), (b, a))
+                   for step in self.drafts[first].after if step != last)
 
     def _commit(self, a: int, b: int, cols: tuple[int, ...] | None) -> None:
         """Move the nodes of ``b`` into ``a`` and mend the ancestor sets of everything after them."""
@@ -298,14 +308,31 @@ class Partitioner:
         for arg, readers in right.reads.items():
             left.reads[arg] = left.reads.get(arg, []) + readers
         left.reads = {arg: r for arg, r in left.reads.items() if self.home.get(graph.storage_base(arg)) != a}
-        merged = (left.ancestors | right.ancestors) & ~(1 << a) & ~(1 << b)
-        grown = merged != left.ancestors
+        self._join_order(a, left, b, right)
+
+    def _join_order(self, a: int, left: _Draft, b: int, right: _Draft) -> None:
+        """Give ``a`` the neighbours of ``b``, and everything after it its ancestors."""
+        for g in right.before:
+            self.drafts[g].after.discard(b)
+        for g in right.after:
+            self.drafts[g].before.discard(b)
+        left.before = (left.before | right.before) - {a, b}
+        left.after = (left.after | right.after) - {a, b}
+        for g in left.before:
+            self.drafts[g].after.add(a)
+        for g in left.after:
+            self.drafts[g].before.add(a)
+        merged = (left.ancestors | right.ancestors) & ~(1 << a | 1 << b)
+        if merged == left.ancestors and not right.after:
+            return
         left.ancestors = merged
-        for draft in self.drafts.values():
-            if draft.ancestors >> b & 1:
-                draft.ancestors = draft.ancestors & ~(1 << b) | 1 << a | merged
-            elif grown and draft.ancestors >> a & 1:
-                draft.ancestors |= merged
+        stack, seen = list(left.after), set()
+        while stack:
+            g = stack.pop()
+            if g not in seen:
+                seen.add(g)
+                self.drafts[g].ancestors = self.drafts[g].ancestors & ~(1 << b) | 1 << a | merged
+                stack += self.drafts[g].after
 
     def _merge_siblings(self) -> None:
         """Fuse groups over the same loops: those that read the same memory, then any, as each saves a launch."""
@@ -417,17 +444,13 @@ class Partitioner:
 
     def _steps(self) -> Iterator[Group | Extern]:
         """Groups and externs, each after all that it needs, otherwise in the graph's order."""
-        pending = {g: d.ancestors.bit_count() for g, d in self.drafts.items()}
-        followers: dict[int, list[int]] = {g: [] for g in self.drafts}
-        for g, draft in self.drafts.items():
-            for before in _bits(draft.ancestors):
-                followers[before].append(g)
+        pending = {g: len(d.before) for g, d in self.drafts.items()}
         ready = [(self.order[d.nodes[0]], g) for g, d in self.drafts.items() if not pending[g]]
         heapq.heapify(ready)
         while ready:
             _, g = heapq.heappop(ready)
             yield self._finish(self.drafts[g])
-            for follower in followers[g]:
+            for follower in self.drafts[g].after:
                 pending[follower] -= 1
                 if not pending[follower]:
                     heapq.heappush(ready, (self.order[self.drafts[follower].nodes[0]], follower))
@@ -462,13 +485,6 @@ def _broadcast(dims: ReadDims, arg: Node) -> ReadDims:
 
 def _is_scan(node: Node) -> bool:
     return node.target in TABLE and TABLE[node.target].kind is Kind.SCAN  # type: ignore[index]
-
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
 
 
 def _needed_inline(gm: GraphModule, classes: Classes) -> frozenset[Node]:

@@ -10,14 +10,16 @@ class Traits:
     """Properties of a device that schedules depend on.
 
     ``lanes`` is the work-group size that reduces one row best, ``max_work_group_size`` the most that the device takes,
-    ``compute_units`` the number of work-groups that run at once, ``max_kernel_arguments`` a bound on flat arguments,
-    ``local_memory`` the bytes of work-group memory.
+    ``compute_units`` the number of work-groups that run at once, ``max_kernel_arguments`` a bound on the buffers of a kernel,
+    ``max_group_nodes`` one on the ops in it (compilers slow down on long kernels), ``local_memory`` the bytes of
+    work-group memory.
     """
 
     lanes: int = 16
     max_work_group_size: int = 4096
     compute_units: int = 2
     max_kernel_arguments: int = 96
+    max_group_nodes: int = 256
     local_memory: int = 65536
 
 

@@ -66,7 +66,7 @@ class Planner:
         self.externs = 0
         self.pending = False
         self.checked = False
-        self.last_use = self._last_uses()
+        self.retiring = self._last_uses()
         self.dead: list[str] = []
 
     def run(self) -> LaunchPlan:
@@ -283,8 +283,8 @@ class Planner:
 
     # ---- lifetimes and results -------------------------------------------------------------------------------------------
 
-    def _last_uses(self) -> dict[Node, int]:
-        """The step after which nothing reads the memory of a node any more."""
+    def _last_uses(self) -> dict[int, list[Node]]:
+        """For each step, the nodes whose memory nothing reads after it."""
         last: dict[Node, int] = {}
         for position, step in enumerate(self.partition.steps):
             nodes = (step.node,) if isinstance(step, Extern) else step.nodes
@@ -304,19 +304,15 @@ class Planner:
             base = graph.storage_base(node) if graph.is_tensor(node) else node
             for kept in (node, base):
                 last.pop(kept, None)
-        return last
+        retiring: dict[int, list[Node]] = {}
+        for node, position in last.items():
+            retiring.setdefault(position, []).append(node)
+        return retiring
 
     def _retire(self, position: int) -> None:
         """Forget what nothing reads any more, once no kernel can be using it."""
-        outputs = set(self.partition.gm.graph.output_node().all_input_nodes)
-        for node, at in self.last_use.items():
-            if (
-                at == position
-                and node in self.names
-                and node.op != "get_attr"
-                and node not in outputs
-                and graph.is_tensor(node)
-            ):
+        for node in self.retiring.get(position, ()):
+            if node in self.names and node.op != "get_attr" and graph.is_tensor(node):
                 self.dead.append(self.names[node])
         if self.dead and not self.pending:
             self.lines.append(f"del {', '.join(dict.fromkeys(self.dead))}")
