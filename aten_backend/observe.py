@@ -64,14 +64,12 @@ class Verifier:
         for group, body in zip((g for g in cut.groups if g.stored), bodies, strict=True):
             verify.verify_group(cut, group, body)
 
-    def _schedule(self, schedules: Any) -> None:
-        for body, schedule in zip(self._made["build"], schedules, strict=True):
-            verify.verify_schedule(body, schedule)
-
     def _emit(self, kernels: Any) -> None:
-        for kernel in kernels:
+        every = [kernel for parts in kernels for kernel in parts]  # a long reduction takes two
+        for kernel in every:
+            verify.verify_schedule(kernel.group, kernel.schedule)
             verify.verify_kernel(kernel)
-        verify.verify_names(kernels)
+        verify.verify_names(every)
 
     def _plan(self, plan: Any) -> None:
         verify_plan(plan)
