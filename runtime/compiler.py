@@ -256,6 +256,12 @@ class KernelCompiler:
         with self._lock:
             return [process.pid for process in self._processes.values()]
 
+    def start_over(self, cache: SpirvCache | None) -> None:
+        """Forget what was compiled, and keep kernels in ``cache`` from now on. The processes stay as they are."""
+        with self._lock:
+            self._futures.clear()
+            self.cache = cache
+
     def shutdown(self) -> None:
         """End the processes and threads. Kernels not yet compiled fail with WorkerDiedError."""
         with self._lock:
