@@ -18,9 +18,17 @@ Observer = Callable[[str, Any, float], None]
 """Called with the stage's name, the artefact that it returned, and the seconds that it took."""
 
 LOGGERS = {
-    "passes": "lowering.passes", "classify": "lowering.classify", "partition": "lowering.partition", "build": "lowering.build", "schedule": "lowering.schedule",
-    "emit": "lowering.emit", "plan": "runtime.plan", "compile": "runtime.compiler", "link": "runtime.executor", "graph": "lowering.graph",
-}  # fmt: skip
+    "passes": "lowering.passes",
+    "classify": "lowering.classify",
+    "partition": "lowering.partition",
+    "build": "lowering.build",
+    "split": "lowering.split",
+    "schedule": "lowering.schedule",
+    "emit": "lowering.emit",
+    "plan": "runtime.plan",
+    "compile": "runtime.compiler",
+    "link": "runtime.executor",
+}
 
 
 def log_stage(stage: str, artefact: Any, seconds: float) -> None:
@@ -64,12 +72,21 @@ class Verifier:
         for group, body in zip((g for g in cut.groups if g.stored), bodies, strict=True):
             verify.verify_group(cut, group, body)
 
+    def _split(self, parts: Any) -> None:
+        cut = self._made["partition"]
+        for group, kernels in zip((g for g in cut.groups if g.stored), parts, strict=True):
+            verify.verify_parts(cut, group, [body for body, _ in kernels])
+
+    def _schedule(self, schedules: Any) -> None:
+        for parts, chosen in zip(self._made["split"], schedules, strict=True):
+            for (body, _), schedule in zip(parts, chosen, strict=True):
+                verify.verify_schedule(body, schedule)
+
     def _emit(self, kernels: Any) -> None:
-        every = [kernel for parts in kernels for kernel in parts]  # a long reduction takes two
-        for kernel in every:
-            verify.verify_schedule(kernel.group, kernel.schedule)
+        flat = [kernel for parts in kernels for kernel in parts]
+        for kernel in flat:
             verify.verify_kernel(kernel)
-        verify.verify_names(every)
+        verify.verify_names(flat)
 
     def _plan(self, plan: Any) -> None:
         verify_plan(plan)

@@ -59,7 +59,7 @@ def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, l
     cut = run("partition", partition, gm, classes, traits)
     groups = [g for g in cut.groups if g.stored]
     bodies = run("build", lambda: [collapse(build(cut, g)) for g in groups])
-    stages = [split_long(b, traits) for b in bodies]
+    stages = run("split", lambda: [split_long(b, traits) for b in bodies])
     schedules = run("schedule", lambda: [[choose(b, traits, chunk) for b, chunk in parts] for parts in stages])
     kernels = run("emit", lambda: [tuple(emit(b, s, traits.local_memory) for (b, _), s in zip(parts, chosen, strict=True))
                                    for parts, chosen in zip(stages, schedules, strict=True)])

@@ -6,7 +6,7 @@ meaning of the artefact, and never by calling the stage that made it.
 
 from __future__ import annotations
 
-from .group import verify_group, verify_schedule
+from .group import verify_group, verify_parts, verify_schedule
 from .partition import verify_classes, verify_partition
 from .text import LANGUAGE, verify_kernel, verify_names
 
@@ -17,5 +17,6 @@ __all__ = [
     "verify_kernel",
     "verify_names",
     "verify_partition",
+    "verify_parts",
     "verify_schedule",
 ]

@@ -31,17 +31,39 @@ Point = Mapping[Atom, int]
 
 def verify_group(cut: Partition, group: Group, body: ir.GroupIR) -> None:
     """Types agree, indexes are over the group's axes, addresses stay inside, and every output is stored once."""
-    name = f"group({', '.join(body.ops[:3])}{', ...' if len(body.ops) > 3 else ''})"
-    for position, statement in enumerate(body.body):
-        _verify_types(name, body, position, statement)
-        if isinstance(statement, (ir.Load, ir.Store, ir.Coord)):
-            _verify_leaves(name, body, position, statement.index)
+    verify_parts(cut, group, (body,))
+
+
+def verify_parts(cut: Partition, group: Group, parts: Sequence[ir.GroupIR]) -> None:
+    """The same of a group in several kernels, which hand each other values in scratch memory that each element of is
+    written once, and before it is read."""
     nodes = {n.name: n for n in cut.gm.graph.nodes}
-    for buffer in body.buffers:
-        if buffer.name not in nodes or NAMES.get(graph.dtype(nodes[buffer.name])) != buffer.dtype:
-            broken(name, f"buffer {buffer.name} is no tensor of type {buffer.dtype}")
-    _verify_stores(name, group, body, nodes)
-    _verify_addresses(name, body, nodes)
+    stored: list[str] = []
+    ready: dict[str, Index] = {}
+    for body in parts:
+        name = f"group({', '.join(body.ops[:3])}{', ...' if len(body.ops) > 3 else ''})"
+        for position, statement in enumerate(body.body):
+            _verify_types(name, body, position, statement)
+            if isinstance(statement, (ir.Load, ir.Store, ir.Coord)):
+                _verify_leaves(name, body, position, statement.index)
+        for buffer in body.buffers:
+            if buffer.scratch is not None and not buffer.written and ready.get(buffer.name) != buffer.scratch:
+                broken(name, f"scratch memory {buffer.name} is read before it is written")
+            if buffer.scratch is None and (
+                buffer.name not in nodes or NAMES.get(graph.dtype(nodes[buffer.name])) != buffer.dtype
+            ):
+                broken(name, f"buffer {buffer.name} is no tensor of type {buffer.dtype}")
+        _verify_stores(name, body, nodes)
+        _verify_addresses(name, body, nodes)
+        stored += [b.name for b in _stored(body) if b.scratch is None]
+        ready.update({b.name: b.scratch for b in _stored(body) if b.scratch is not None})
+    if sorted(stored) != sorted(n.name for n in group.stored):
+        broken(f"group({', '.join(parts[0].ops)})", f"it stores {stored}, its group {[n.name for n in group.stored]}")
+
+
+def _stored(body: ir.GroupIR) -> list[ir.Buffer]:
+    """The buffer of each store."""
+    return [body.buffers[s.buffer] for s in body.body if isinstance(s, ir.Store)]
 
 
 def _verify_types(name: str, body: ir.GroupIR, position: int, statement: ir.Statement) -> None:
@@ -55,13 +77,15 @@ def _verify_types(name: str, body: ir.GroupIR, position: int, statement: ir.Stat
         problem = None if held == compute else f"moves {held} where the buffer computes in {compute}"
         if body.buffers[statement.buffer].written != isinstance(statement, ir.Store):
             problem = "reads what is written or writes what is read"
-    elif isinstance(statement, ir.Reduce):
+    elif isinstance(statement, (ir.Reduce, ir.Scan)):
         expected = "int64" if statement.fn.startswith("arg") else body.body[statement.arg].dtype
         problem = None if statement.dtype == expected else f"gives {statement.dtype}, not {expected}"
         if statement.fn in ("any", "all") and body.body[statement.arg].dtype != "bool":
             problem = "combines what is not bool"
         if not body.cols:
             problem = "combines over no cols"
+        if isinstance(statement, ir.Scan) and len(body.cols) != 1:
+            problem = "scans what is not one col"
     elif isinstance(statement, ir.Check):
         problem = None if body.body[statement.arg].dtype == "int64" else "checks what is not int64"
     else:
@@ -139,26 +163,27 @@ def _sampled(leaves: Sequence[Atom], sizes: Sequence[int]) -> Iterator[Point]:
         yield {a: generator.randrange(s) for a, s in zip(leaves, sizes, strict=True)}
 
 
-def _verify_stores(name: str, group: Group, body: ir.GroupIR, nodes: Mapping[str, Node]) -> None:
-    """One store for each stored node, whose places are exactly the node's elements."""
-    stores = [s for s in body.body if isinstance(s, ir.Store)]
-    names = [body.buffers[s.buffer].name for s in stores]
-    if sorted(names) != sorted(n.name for n in group.stored):
-        broken(name, f"it stores {names}, its group {[n.name for n in group.stored]}")
-    for store in stores:
-        node = nodes[body.buffers[store.buffer].name]
+def _verify_stores(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) -> None:
+    """The places of each store are exactly the elements of its buffer, and no buffer has two stores."""
+    names = [b.name for b in _stored(body)]
+    if len(set(names)) != len(names):
+        broken(name, f"it stores {names}: some of them twice")
+    for store in (s for s in body.body if isinstance(s, ir.Store)):
+        buffer = body.buffers[store.buffer]
         used = [a for a in body.rows + body.cols if a in store.index.leaves()]
-        count, numel = product(a.size for a in used), product(graph.shape(node))
+        count = product(a.size for a in used)
+        numel = buffer.scratch if buffer.scratch is not None else product(graph.shape(nodes[buffer.name]))
         if numel.constant == 0:
             continue
         if count != numel and not differ_by_symbols(count, numel):
-            broken(name, f"{node.name} has {numel} elements, and is stored at {count} points")
+            broken(name, f"{buffer.name} has {numel} elements, and is stored at {count} points")
         points = _points(used)
-        if points is None or (numel.constant or 0) > EXHAUSTIVE:
+        if points is None or numel.constant is None or numel.constant > EXHAUSTIVE:
             continue
         places = sorted(evaluate(store.index, p.__getitem__) for p in points)
-        if places != sorted(_elements(node)):
-            broken(name, f"the store {store.index} does not cover each element of {node.name} once")
+        wanted = range(numel.constant) if buffer.scratch is not None else _elements(nodes[buffer.name])
+        if places != sorted(wanted):
+            broken(name, f"the store {store.index} does not cover each element of {buffer.name} once")
 
 
 def _elements(node: Node) -> Iterator[int]:
@@ -169,10 +194,12 @@ def _elements(node: Node) -> Iterator[int]:
         yield sum(c * s for c, s in zip(coords, strides, strict=True))
 
 
-def _limits(node: Node) -> tuple[int, int] | None:
+def _limits(buffer: ir.Buffer, nodes: Mapping[str, Node]) -> tuple[int, int] | None:
     """The places that may be addressed from the start of the tensor: all of its storage; None when not constant."""
-    val = graph.value_of(node)
-    size, start = val.untyped_storage().nbytes(), graph.offset(node).constant
+    if buffer.scratch is not None:
+        return None if buffer.scratch.constant is None else (0, buffer.scratch.constant)
+    val = graph.value_of(nodes[buffer.name])
+    size, start = val.untyped_storage().nbytes(), graph.offset(nodes[buffer.name]).constant
     if isinstance(size, torch.SymInt) or start is None:
         return None
     return -start, int(size) // val.dtype.itemsize - start
@@ -183,8 +210,8 @@ def _verify_addresses(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) ->
     for position, statement in enumerate(body.body):
         if not isinstance(statement, (ir.Load, ir.Store)):
             continue
-        buffer = body.buffers[statement.buffer].name
-        limits, leaves = _limits(nodes[buffer]), _leaves_below(body, statement)
+        buffer = body.buffers[statement.buffer]
+        limits, leaves = _limits(buffer, nodes), _leaves_below(body, statement)
         points = _points([a for a in leaves if isinstance(a, (Axis, Loaded))])
         if limits is None or points is None or any(isinstance(a, Symbol) for a in leaves):
             continue
@@ -193,7 +220,7 @@ def _verify_addresses(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) ->
             if not limits[0] <= place < limits[1] and not _is_masked(body, statement, point):
                 here = ", ".join(f"{a}={v}" for a, v in point.items()) or "its only point"
                 text = ir.describe(position, statement)
-                broken(name, f"statement {position} ({text}) leaves {buffer}: place {place} at {here}")
+                broken(name, f"statement {position} ({text}) leaves {buffer.name}: place {place} at {here}")
 
 
 def _is_masked(body: ir.GroupIR, statement: ir.Load | ir.Store, point: Point) -> bool:
@@ -253,9 +280,11 @@ def verify_schedule(body: ir.GroupIR, schedule: Schedule) -> None:
         broken("schedule", f"a range of {len(schedule.dims)} dimensions, SYCL takes {MAX_RANGE}")
     if schedule.lanes < 1:
         broken("schedule", f"work-groups of {schedule.lanes} items")
-    counts = any(isinstance(s, ir.Reduce) and s.fn.startswith("arg") for s in body.body)
+    counts = any(isinstance(s, ir.Scan) or (isinstance(s, ir.Reduce) and s.fn.startswith("arg")) for s in body.body)
     if counts and tuple(schedule.loops) != body.cols:
-        broken("schedule", "a reduction counts positions, and the cols are not walked in their order")
+        broken("schedule", "positions count, and the cols are not walked in their order")
+    if schedule.chunk is not None and (schedule.chunk not in rows or not schedule.loops):
+        broken("schedule", f"its chunk {schedule.chunk} is no row of a group with cols")
     work_items = product(schedule.global_size)
     if work_items != product(a.size for a in rows) * index(schedule.lanes) and work_items != ONE:
         broken("schedule", f"{work_items} work-items for {product(a.size for a in rows)} rows")

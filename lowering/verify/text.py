@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from ..artifacts import KernelSource
 from ..dtypes import storage_name
@@ -64,10 +64,10 @@ def verify_kernel(kernel: Kernel) -> None:
         broken(source.name, f"a range of {len(kernel.global_size)} dimensions, its source says {source.ndim}")
 
 
-def verify_names(kernels: Mapping[str, Kernel] | list[Kernel]) -> None:
+def verify_names(kernels: Iterable[Kernel]) -> None:
     """Equal names are equal kernels."""
     texts: dict[str, KernelSource] = {}
-    for kernel in kernels.values() if isinstance(kernels, Mapping) else kernels:
+    for kernel in kernels:
         if texts.setdefault(kernel.source.name, kernel.source) != kernel.source:
             broken(kernel.source.name, "two different kernels have this name")
 
