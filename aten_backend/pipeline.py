@@ -176,6 +176,7 @@ def _count(lowered: Lowered) -> None:
     stats["graphs"] += 1
     stats["sycl_kernels"] += len(lowered.distinct)
     stats["kernel_calls"] += len(lowered.plan.kernels)
+    stats["second_stages"] += sum(len(kernels) - 1 for kernels in lowered.kernels.values() if kernels)
     stats["extern_calls"] += lowered.plan.extern_calls
     stats["fallback_nodes"] += len(unexpected(lowered.partition))
 
