@@ -19,6 +19,7 @@ from .errors import ArtifactError
 from .index import ONE, ZERO, Axis, Index, Loaded, atom, linearize
 from .ops import TABLE, Coords, Kind
 from .partition import Group, Partition
+from .rewrite import prune
 from .symbols import to_index
 from .values import Body, Scalar, coordinate
 
@@ -43,14 +44,21 @@ class Builder:
 
     def run(self) -> ir.GroupIR:
         """The whole group."""
+        for node in self.group.nodes:  # in order, so that no long chain is followed back in one go
+            if graph.is_tensor(node):
+                self.read(node, self._place(node))
         for node in self.group.stored:
-            coords = tuple(self._coordinate(d) for d in self.group.dims[node])
+            coords = self._place(node)
             value = self.read(node, coords)
             place = linearize(coords, graph.strides(node))
             self.body.emit(ir.Store(self._buffer(node, written=True), place, value.id))
         rows, cols = (tuple(self.axis[a] for a in part) for part in (self.group.space.rows, self.group.space.cols))
         ops = tuple(op_name(n) for n in self.group.nodes if not graph.is_getitem(n))
-        return ir.GroupIR(ops, rows, cols, tuple(self.kinds), tuple(self.body.statements))
+        return prune(ir.GroupIR(ops, rows, cols, tuple(self.kinds), tuple(self.body.statements)))
+
+    def _place(self, node: Node) -> Coords:
+        """The coordinates at which the loops compute ``node``."""
+        return tuple(self._coordinate(d) for d in self.group.dims[node])
 
     def _coordinate(self, dim: Dim) -> Index:
         """A dimension as an index over the group's axes."""
@@ -126,7 +134,7 @@ class Builder:
         """Coordinates in the first argument of the reduction ``node``: its cols for the dimensions that it combines."""
         row = TABLE[node.target]  # type: ignore[index]
         assert row.dims is not None
-        expected = tuple(self._coordinate(d) for d in self.group.dims[node])
+        expected = self._place(node)
         if coords != expected or self._mask is not None:
             raise ArtifactError(f"{op_name(node)} is read at {coords} in a group that computes it at {expected}")
         if row.kind is Kind.SCAN:

@@ -15,7 +15,7 @@ from .index import product
 from .ops import TABLE, Kind
 
 CHEAP = 4
-"""Ops of at most this cost are recomputed rather than stored where that moves fewer bytes."""
+"""Ops of at most this cost, and chains of three times that, are recomputed rather than stored where that moves fewer bytes."""
 
 SMALL = 2**14
 """Cheap ops over at most so many elements are always recomputed: reading them again costs less than a launch."""
@@ -111,9 +111,13 @@ def _inline(gm: GraphModule, fused: set[Node], views: set[Node]) -> frozenset[No
     """Nodes recomputed by each group that reads them: factories, cheap casts of what is in memory anyway, and cheap
     producers of an op such as cat that reads every element once."""
     inline: set[Node] = set()
+    prices: dict[Node, int] = {}  # additions to compute an element again from memory
     for node in gm.graph.nodes:
         if node in fused and not graph.is_getitem(node) and _is_free(node, fused, views, inline):
-            inline.add(node)
+            price = TABLE[node.target].cost + sum(prices.get(s, 0) for s in node.all_input_nodes)
+            if price <= 3 * CHEAP:
+                inline.add(node)
+                prices[node] = price
     for node in reversed(gm.graph.nodes):
         if node in fused and not graph.is_getitem(node) and TABLE[node.target].once:
             for source in node.all_input_nodes:

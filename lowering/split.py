@@ -10,7 +10,8 @@ import dataclasses
 
 from . import ir
 from .emit import stages, varying
-from .index import Axis, Index, Loaded, atom, index, product, substitute
+from .index import Axis, Index, atom, index, product
+from .rewrite import copy_statements, prune
 from .target import Traits
 
 LONG = 2**15
@@ -56,12 +57,12 @@ def _scratch(group: ir.GroupIR, reductions: list[int], chunk: Axis, written: boo
 
 def _partial(group: ir.GroupIR, stage: list[int], reductions: list[int], chunk: Axis) -> ir.GroupIR:
     kept = [p for p, s in enumerate(group.body) if stage[p] == 0]
-    body, new = _copy(group, kept, {}, [])
+    body, new = copy_statements(group, kept, {}, [])
     first = len(group.buffers)
     for n, p in enumerate(reductions):
         body.append(ir.Store(first + n, _place(group, chunk), new[p]))
     buffers = group.buffers + _scratch(group, reductions, chunk, True)
-    return _without_unused(ir.GroupIR(group.ops, (*group.rows, chunk), group.cols, buffers, tuple(body)))
+    return prune(ir.GroupIR(group.ops, (*group.rows, chunk), group.cols, buffers, tuple(body)))
 
 
 def _final(group: ir.GroupIR, varies: list[bool], stage: list[int], reductions: list[int], chunk: Axis) -> ir.GroupIR:
@@ -75,46 +76,6 @@ def _final(group: ir.GroupIR, varies: list[bool], stage: list[int], reductions: 
         new[p] = len(body)
         body.append(dataclasses.replace(statement, arg=len(body) - 1))
     kept = [p for p, s in enumerate(group.body) if not varies[p] and p not in new and not (stage[p] == 0 and isinstance(s, ir.Store))]
-    body, _ = _copy(group, kept, new, body)
+    body, _ = copy_statements(group, kept, new, body)
     buffers = group.buffers + _scratch(group, reductions, chunk, False)
-    return _without_unused(ir.GroupIR(group.ops, group.rows, (part,), buffers, tuple(body)))
-
-
-def _copy(group: ir.GroupIR, kept: list[int], new: dict[int, int], body: list[ir.Statement]) -> tuple[list[ir.Statement], dict[int, int]]:
-    """Append the statements ``kept`` to ``body`` with their operands renamed by ``new``, which grows."""
-    for p in kept:
-        new[p] = len(body)
-        body.append(renumbered(group.body[p], new))
-    return body, new
-
-
-def renumbered(statement: ir.Statement, new: dict[int, int]) -> ir.Statement:
-    """``statement`` with its operands renamed."""
-    changes: dict[str, object] = {}
-    if isinstance(statement, ir.Call):
-        changes["args"] = tuple(new[a] for a in statement.args)
-    if isinstance(statement, (ir.Reduce, ir.Scan, ir.Check)):
-        changes["arg"] = new[statement.arg]
-    if isinstance(statement, ir.Store):
-        changes["value"] = new[statement.value]
-    if isinstance(statement, (ir.Load, ir.Check)) and statement.mask is not None:
-        changes["mask"] = new[statement.mask]
-    if isinstance(statement, (ir.Load, ir.Store, ir.Coord)):
-        loaded = {a: atom(Loaded(new[a.value], a.size)) for a in statement.index.leaves() if isinstance(a, Loaded)}
-        if loaded:
-            changes["index"] = substitute(statement.index, loaded)
-    return dataclasses.replace(statement, **changes)  # type: ignore[arg-type]
-
-
-def _without_unused(group: ir.GroupIR) -> ir.GroupIR:
-    """``group`` without statements that nothing needs and without buffers that nothing names."""
-    needed: set[int] = set()
-    for p in reversed(range(len(group.body))):
-        if p in needed or isinstance(group.body[p], ir.Store):
-            needed.add(p)
-            needed.update(ir.operands(group.body[p]))
-    body, _ = _copy(group, sorted(needed), {}, [])
-    used = sorted({s.buffer for s in body if isinstance(s, (ir.Load, ir.Store))})
-    places = {b: n for n, b in enumerate(used)}
-    body = [dataclasses.replace(s, buffer=places[s.buffer]) if isinstance(s, (ir.Load, ir.Store)) else s for s in body]
-    return dataclasses.replace(group, buffers=tuple(group.buffers[b] for b in used), body=tuple(body))
+    return prune(ir.GroupIR(group.ops, group.rows, (part,), buffers, tuple(body)))
