@@ -54,7 +54,7 @@ class _Pointwise:
             return graph.dtype(node)
         values = [graph.value_of(v) if isinstance(v, Node) else v for n, v in arguments if n not in self.raw]
         numbers = [v for v in values if isinstance(v, (torch.Tensor, bool, int, float, torch.SymInt, torch.SymFloat))]
-        promoted, _ = elementwise_dtypes(*numbers, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)
+        _, promoted = elementwise_dtypes(*numbers, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)
         return promoted
 
 
@@ -274,7 +274,7 @@ def _gelu(x: Scalar, approximate: str = "none") -> Scalar:
 
 
 def _heaviside(x: Scalar, values: Scalar) -> Scalar:
-    return where(x == 0, values, where(x < 0, x.body.const(0, x.dtype), x.body.const(1, x.dtype)))
+    return where(x == 0, values, (x > 0).to(x.dtype))
 
 
 def _logaddexp(x: Scalar, y: Scalar) -> Scalar:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from torch.fx import Node
 
 from ..values import Scalar, where
+from .externs import DATA_LOOP
 from .pointwise import pointwise
 
 FLOAT32_FLOOR = 3e-9
@@ -155,7 +156,7 @@ def _polygamma(order: int, x: Scalar) -> Scalar:
 
 def _refuse_high_order(node: Node) -> str | None:
     order = node.args[0]
-    return None if order in (0, 1) else "a polygamma function of higher order is a sum whose length depends on the data"
+    return None if order in (0, 1) else DATA_LOOP
 
 
 # ---- the error function's kin ----------------------------------------------------------------------------------------------
@@ -184,7 +185,7 @@ _NDTRI_MIDDLE = ((-5.99633501014107895267e1, 9.80010754185999661536e1, -5.667628
                   -8.20372256168333339912e1, 1.59056225126211695515e1, -1.18331621121330003142e0))  # fmt: skip
 _NDTRI_TAIL = ((4.05544892305962419923e0, 3.15251094599893866154e1, 5.71628192246421288162e1, 4.40805073893200834700e1, 1.46849561928858024014e1,
                 2.18663306850790267539e0, -1.40256079171354495875e-1, -3.50424626827848203418e-2, -8.57456785154685413611e-4),
-               (1.0, 1.57799883256466749731e1, 4.53907635128879210584e1, 4.13172038454672030440e1, 1.50425385692907503408e1, 2.50464946208309415979e0,
+               (1.0, 1.57799883256466749731e1, 4.53907635128879210584e1, 4.13172038254672030440e1, 1.50425385692907503408e1, 2.50464946208309415979e0,
                 -1.42182922854787788574e-1, -3.80806407691578277194e-2, -9.33259480895457427372e-4))  # fmt: skip
 _NDTRI_FAR = ((3.23774891776946035970e0, 6.91522889068984211695e0, 3.93881025292474443415e0, 1.33303460815807542389e0, 2.01485389549179081538e-1,
                1.23716634817820021358e-2, 3.01581553508235416007e-4, 2.65806974686737550832e-6, 6.23974539184983293730e-9),
@@ -221,9 +222,9 @@ def _sinc(x: Scalar) -> Scalar:
     return where(x == 0.0, x.body.const(1.0, x.dtype), x.body.call("sin", product) / product)
 
 
-pointwise("aten.i0 prims.bessel_i0", _i0, cost=120)
+pointwise("aten.i0 aten.special_modified_bessel_i0 prims.bessel_i0", _i0, cost=120)
 pointwise("aten.special_i0e prims.bessel_i0e", _i0e, cost=110)
-pointwise("aten.special_i1 prims.bessel_i1", _i1, cost=120)
+pointwise("aten.special_i1 aten.special_modified_bessel_i1 prims.bessel_i1", _i1, cost=120)
 pointwise("aten.special_i1e prims.bessel_i1e", _i1e, cost=110)
 pointwise("aten.digamma prims.digamma", _digamma, cost=120)
 pointwise("aten.polygamma", _polygamma, raw="n", cost=120, refuse=_refuse_high_order)

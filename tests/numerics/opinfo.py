@@ -35,12 +35,19 @@ UNINITIALISED = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_
 """Ops whose results hold anything: only their shape, type and strides are judged."""
 
 
+KNOWN: dict[tuple[str, torch.dtype], str] = {
+    ("special.ndtr", torch.float64): "adds one to erf: in float64 nothing wider tells which of two erfs, a step apart, is nearer",
+}
+"""Differences from eager that are no fault, each with its reason. They must keep differing, or leave this list."""
+
+
 class Verdict(enum.Enum):
     """What became of a sample."""
 
     OK = "ok"
     WRONG = "wrong"  # a result that breaks the policy
     ERROR = "error"  # an error that eager does not raise
+    KNOWN = "known"  # differs, and is listed in KNOWN
     SKIPPED = "skipped"  # eager or plain tracing (backend="aot_eager") raises or differs as well
 
 
@@ -121,12 +128,19 @@ def layout_samples(name: str, dtype: torch.dtype) -> Iterator[Sample]:
     """A sample with tensors of two or more dimensions in every layout of LAYOUTS; for pointwise ops and reductions."""
     if not isinstance(OPS[name], (UnaryUfuncInfo, BinaryUfuncInfo, ReductionOpInfo)):
         return
-    chosen = next((s for s in samples(name, dtype, 12) if any(t.dim() >= 2 and t.numel() > 3 for t in s.tensors())), None)
+    found = list(samples(name, dtype, 12))
+    if isinstance(OPS[name], UnaryUfuncInfo):  # its samples have one dimension
+        found = [dataclasses.replace(s, args=_map_tensors(_folded, s.args)) for s in found]
+    chosen = next((s for s in found if any(t.dim() >= 2 and t.numel() > 3 for t in s.tensors())), None)
     if chosen is None:
         return
     for layout, change in LAYOUTS.items():
         args, kwargs = _map_tensors(change, (chosen.args, chosen.kwargs))
         yield dataclasses.replace(chosen, name=f"{chosen.name} {layout}", args=args, kwargs=kwargs)
+
+
+def _folded(t: torch.Tensor) -> torch.Tensor:
+    return t.reshape(4, -1) if t.dim() == 1 and t.numel() and t.numel() % 4 == 0 else t
 
 
 def _map_tensors(change: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> Any:
@@ -236,7 +250,10 @@ def judge(name: str, sample: Sample, dynamic: bool = False) -> Outcome:
             ours, eager = _zeroed(ours), _zeroed(eager)
         fault = compare(ours, eager, _reference(sample), work)
         verdict, detail = (Verdict.WRONG, fault) if fault else (Verdict.OK, "")
-    if verdict is not Verdict.OK and (excuse := _excuse(sample, eager, work, dynamic)):
+    dtype = next((t.dtype for t in sample.tensors()), None)
+    if verdict is Verdict.WRONG and (reason := KNOWN.get((name, dtype))):  # type: ignore[arg-type]
+        verdict, detail = Verdict.KNOWN, reason
+    if verdict in (Verdict.WRONG, Verdict.ERROR) and (excuse := _excuse(sample, eager, work, dynamic)):
         verdict, detail = Verdict.SKIPPED, excuse
     return _with_record(Outcome(name, sample.name, verdict, detail or ""), record)
 

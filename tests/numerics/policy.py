@@ -1,7 +1,8 @@
 """THE numerics policy: when a compiled result counts as right. Every test of numbers uses ``compare``.
 
 1. Same dtype, shape, layout, and strides (along dimensions of more than one element) as eager.
-2. Integers, bools and indexes: equal to eager's, bit for bit.
+2. Integers, bools and indexes: equal to eager's, bit for bit. Where they are made from half types (whose steps we compute in
+   float32, and eager rounds one by one), equal to eager's or to those of the float64 run.
 3. Floating point (complex numbers by their parts), element by element. An element is right when it equals eager's (NaN
    equals NaN, infinities by sign), or when it is *no worse than eager* against the same op run by eager in float64:
 
@@ -26,6 +27,7 @@ from typing import Any
 
 import torch
 
+HALVES = (torch.float16, torch.bfloat16)
 ULPS = 8
 """Steps of the type that pointwise work may be off."""
 
@@ -33,11 +35,12 @@ ULPS = 8
 @dataclasses.dataclass(frozen=True)
 class Work:
     """What the policy needs to know of the op: whether it is ``pointwise``, otherwise how many terms a result has at
-    most (``length``) and their ``magnitude``."""
+    most (``length``) and their ``magnitude``; and whether it reads half types (``halves``)."""
 
     pointwise: bool
     length: int = 1
     magnitude: float = 1.0
+    halves: bool = False
 
 
 def work_of(inputs: Iterable[Any], pointwise: bool) -> Work:
@@ -45,7 +48,7 @@ def work_of(inputs: Iterable[Any], pointwise: bool) -> Work:
     tensors = [t for t in inputs if isinstance(t, torch.Tensor) and t.layout is torch.strided and t.numel()]
     length = max((t.numel() for t in tensors), default=1)
     magnitude = max((_magnitude(t) for t in tensors), default=1.0)
-    return Work(pointwise, length, magnitude)
+    return Work(pointwise, length, magnitude, any(t.dtype in HALVES for t in tensors))
 
 
 def _magnitude(t: torch.Tensor) -> float:
@@ -100,7 +103,7 @@ def _value_fault(ours: torch.Tensor, theirs: torch.Tensor, ref: Any, work: Work)
         ours, theirs = _parts(ours), _parts(theirs)
         ref = _parts(ref) if isinstance(ref, torch.Tensor) and ref.is_complex() else None
     if not theirs.dtype.is_floating_point:
-        return _exact_fault(ours, theirs)
+        return _exact_fault(ours, theirs, ref if work.halves else None)
     if not isinstance(ref, torch.Tensor) or ref.shape != theirs.shape or not ref.dtype.is_floating_point:
         ref = None
     return _float_fault(ours, theirs, ref, work)
@@ -110,8 +113,10 @@ def _parts(t: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(t.resolve_conj().resolve_neg())
 
 
-def _exact_fault(ours: torch.Tensor, theirs: torch.Tensor) -> str | None:
+def _exact_fault(ours: torch.Tensor, theirs: torch.Tensor, ref: Any) -> str | None:
     wrong = ours != theirs
+    if isinstance(ref, torch.Tensor) and ref.dtype == theirs.dtype and ref.shape == theirs.shape:
+        wrong = wrong & (ours != ref)
     return _report(ours, theirs, None, wrong) if bool(wrong.any()) else None
 
 

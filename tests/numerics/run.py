@@ -160,7 +160,7 @@ def summary(rows: list[Row]) -> str:
     bare = [r for r in good if not r["externs"]]
     judged = [r for r in good if not r["externs"] or r["fallbacks"]]
     lines = [
-        f"{len(rows)} samples: " + ", ".join(f"{verdicts[v]} {v}" for v in ("ok", "wrong", "error", "skipped")),
+        f"{len(rows)} samples: " + ", ".join(f"{verdicts[v]} {v}" for v in ("ok", "wrong", "error", "known", "skipped")),
         f"of {len(good)} that are ok and reached the backend, {len(bare)} left nothing to ATen, {len(good) - len(judged)} only on purpose, "
         f"{len(judged) - len(bare)} for want of lowering",
     ]
