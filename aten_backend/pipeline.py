@@ -139,7 +139,7 @@ def _lose(
     if options.fallback == "error":
         raise error
     failed = "" if isinstance(error, ToolchainMissingError) else error.name
-    groups = [g for g, k in lowered.kernels.items() if k is not None and k.source.name == failed]
+    groups = [g for g, kernels in lowered.kernels.items() if any(k.source.name == failed for k in kernels)]
     nodes = [n for g in groups for n in g.nodes] or _calls(lowered.partition.gm)
     reason = str(error).splitlines()[0]
     if groups:
