@@ -77,6 +77,9 @@ class Emitter:
         self.lines.append("    " * self.depth + text)
 
     def _positions(self) -> None:
+        for a in self.schedule.outer:
+            self.line(f"for {a.name} in range(np.int64({self.index(a.size)})):")
+            self.depth += 1
         if self.schedule.mapping is Mapping.ROWS:
             self.line("lane = np.int64(item.get_local_id(0))")
             self._decode("np.int64(item.get_group().get_group_id(0))", self.schedule.dims[0])
@@ -228,7 +231,7 @@ class Emitter:
     def _store(self, statement: ir.Store) -> None:
         """Store once: by the first lane, or where axes that the place does not depend on are zero."""
         here = statement.index.leaves()
-        idle = [a.name for dim in self.schedule.dims for a in dim if a not in here and a is not self.schedule.chunk]
+        idle = [a.name for dim in (self.schedule.outer, *self.schedule.dims) for a in dim if a not in here and a is not self.schedule.chunk]
         varies = any(c in here for c in self.group.cols)
         if varies:
             idle += [c.name for c in self.group.cols if c not in here]

@@ -12,6 +12,9 @@ from .target import Traits
 MAX_RANGE = 3
 """Dimensions of a SYCL range."""
 
+RANGE_LIMIT = 2**31
+"""SYCL refuses ranges of so many work-items, and numba-dpex tells LLVM that no id reaches this."""
+
 
 class Mapping(enum.Enum):
     """Who runs over the cols."""
@@ -25,13 +28,15 @@ class Mapping(enum.Enum):
 class Schedule:
     """``dims`` are the range's dimensions, slowest first, each a product of row axes, slowest first. ``loops`` are the
     cols in loop order; under ROWS the last is spread over ``lanes`` work-items. ``chunk``, one of the row axes, is the part
-    of the first loop that a work-group runs over, where one row is shared by several."""
+    of the first loop that a work-group runs over, where one row is shared by several. ``outer`` are row axes over which every
+    work-item loops, because the range would be too large with them."""
 
     mapping: Mapping
     dims: tuple[tuple[Axis, ...], ...]
     loops: tuple[Axis, ...]
     lanes: int = 1
     chunk: Axis | None = None
+    outer: tuple[Axis, ...] = ()
 
     @property
     def global_size(self) -> tuple[Index, ...]:
@@ -45,13 +50,20 @@ def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Sche
     """The schedule of ``group`` on a device of ``traits``; with ``chunk``, each work-group takes that part of a row."""
     rows = _by_stride(group, group.rows, stores_first=not group.cols)
     if not group.cols:
-        return Schedule(Mapping.FLAT, _range_dims(rows), ())
-    loops = _by_stride(group, group.cols, stores_first=False) if not _counts_positions(group) else list(group.cols)
-    if chunk is not None:
-        return Schedule(Mapping.ROWS, (tuple(group.rows),), tuple(loops), traits.lanes, chunk)
-    if _rows_are_contiguous(group) or any(isinstance(s, ir.Scan) for s in group.body):
-        return Schedule(Mapping.SERIAL, _range_dims(rows), tuple(loops))
-    return Schedule(Mapping.ROWS, (tuple(group.rows),), tuple(loops), traits.lanes)
+        return _limited(Schedule(Mapping.FLAT, _range_dims(rows), ()))
+    loops = tuple(_by_stride(group, group.cols, stores_first=False) if not _counts_positions(group) else group.cols)
+    if chunk is None and (_rows_are_contiguous(group) or any(isinstance(s, ir.Scan) for s in group.body)):
+        return _limited(Schedule(Mapping.SERIAL, _range_dims(rows), loops))
+    return _limited(Schedule(Mapping.ROWS, (tuple(group.rows),), loops, traits.lanes, chunk))
+
+
+def _limited(schedule: Schedule) -> Schedule:
+    """``schedule`` with its slowest axes taken out of the range until SYCL accepts the number of work-items."""
+    dims, outer = [list(d) for d in schedule.dims], list[Axis]()
+    while (total := product(a.size for d in dims for a in d).constant) is not None and total * schedule.lanes >= RANGE_LIMIT:
+        outer.append(dims[0].pop(0))
+        dims = dims if dims[0] or len(dims) == 1 else dims[1:]
+    return dataclasses.replace(schedule, dims=tuple(map(tuple, dims)), outer=tuple(outer)) if outer else schedule
 
 
 def _range_dims(axes: list[Axis]) -> tuple[tuple[Axis, ...], ...]:

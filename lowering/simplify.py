@@ -6,19 +6,35 @@ import dataclasses
 from collections.abc import Iterator
 
 from . import ir
-from .index import ZERO, Atom, Axis, Index, atom, coefficient, substitute
+from .index import ZERO, Atom, Axis, Index, atom, coefficient, index, substitute
+from .schedule import RANGE_LIMIT
 
 
 def collapse(group: ir.GroupIR) -> ir.GroupIR:
     """``group`` with adjacent axes merged where each index treats them as one contiguous run."""
-    group = _without_single(group)
-    rows = _collapse_part(group, list(group.rows))
-    group = _replace(group, rows, "rows")
+    group = _replace(group, _split_huge(list(group.rows)), "rows")
+    group = _replace(group, _collapse_part(group, list(group.rows)), "rows")
     return _replace(group, _collapse_part(group, list(group.cols)), "cols")
 
 
-def _without_single(group: ir.GroupIR) -> ir.GroupIR:
-    return group
+def _is_huge(size: Index) -> bool:
+    return size.constant is not None and size.constant >= RANGE_LIMIT
+
+
+def _split_huge(axes: list[Axis]) -> tuple[list[Axis], dict[Atom, Index]]:
+    """Split axes that are too long for a range by a divisor, so that a part can be a loop; a prime length stays whole."""
+    changes: dict[Atom, Index] = {}
+    result: list[Axis] = []
+    for a in axes:
+        size = a.size.constant or 0
+        inner = next((d for d in range(2**16, 1, -1) if size % d == 0), None) if _is_huge(a.size) else None
+        if inner is None:
+            result.append(a)
+            continue
+        slow, fast = Axis(f"{a.name}_slow", index(size // inner)), Axis(f"{a.name}_fast", index(inner))
+        changes[a] = atom(slow) * inner + atom(fast)
+        result += [slow, fast]
+    return result, changes
 
 
 def _indexes(group: ir.GroupIR) -> Iterator[Index]:
@@ -36,6 +52,8 @@ def _collapse_part(group: ir.GroupIR, axes: list[Axis]) -> tuple[list[Axis], dic
     while merged:
         merged = False
         for slow, fast in ((s, f) for s in axes for f in axes if s is not f):
+            if _is_huge(slow.size * fast.size) and slow in group.rows:
+                continue
             pairs = list(zip(strides[slow], strides[fast], strict=True))
             if axes.index(slow) > axes.index(fast) and group.cols and slow in group.cols:
                 continue  # positions of arg-reductions count the cols in order
