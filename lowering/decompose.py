@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table, get_decompositions
 
+from .foreach import foreach_decompositions
 from .ops import TABLE, Kind
 from .references import OWN
 
@@ -56,6 +57,7 @@ def decompositions(level: str) -> Table:
     for op in _KEPT:
         table.pop(op, None)
     table.update(OWN)
+    table.update(foreach_decompositions())
     return table
 
 
