@@ -23,7 +23,7 @@ class Function:
 
 
 def _builtin(name: str, arity: int, cost: int) -> Function:
-    return Function(f"{name}({', '.join('{%d}' % i for i in range(arity))})", cost=cost)
+    return Function(f"{name}({', '.join(f'{{{i}}}' for i in range(arity))})", cost=cost)
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -50,8 +50,12 @@ FUNCTIONS: dict[str, Function] = {
     # the first operand is a bool
     "where": Function("select({0}, {1}, {2})", "select({0}, {1}, {2})", "select({0}, {1}, {2})"),
     # a NaN in either operand is the result, as in ATen
-    "maximum": Function("select({0} != {0}, {0}, select({0} > {1}, {0}, {1}))", "select({0} > {1}, {0}, {1})", "ior({0}, {1})", cost=2),
-    "minimum": Function("select({0} != {0}, {0}, select({0} < {1}, {0}, {1}))", "select({0} < {1}, {0}, {1})", "iand({0}, {1})", cost=2),
+    "maximum": Function(
+        "select({0} != {0}, {0}, select({0} > {1}, {0}, {1}))", "select({0} > {1}, {0}, {1})", "ior({0}, {1})", cost=2,
+    ),
+    "minimum": Function(
+        "select({0} != {0}, {0}, select({0} < {1}, {0}, {1}))", "select({0} < {1}, {0}, {1})", "iand({0}, {1})", cost=2,
+    ),
     "fmax": Function("fmax({0}, {1})", "select({0} > {1}, {0}, {1})", "ior({0}, {1})"),
     "fmin": Function("fmin({0}, {1})", "select({0} < {1}, {0}, {1})", "iand({0}, {1})"),
     **{name: _builtin(name, 1, 1) for name in ("floor", "ceil", "trunc")},
@@ -95,12 +99,18 @@ def cast_text(source: str, target: str, arg: str) -> str:
 
 def load_text(dtype: str, element: str) -> str:
     """A stored ``element`` of the buffer type ``dtype`` as its compute type."""
-    return {"bfloat16": f"bf16_to_f32({element})", "float16": f"f16_to_f32({element})", "bool": f"({element} != 0)"}.get(dtype, element)
+    return {
+        "bfloat16": f"bf16_to_f32({element})",
+        "float16": f"f16_to_f32({element})",
+        "bool": f"({element} != 0)",
+    }.get(dtype, element)
 
 
 def store_text(dtype: str, value: str) -> str:
     """A value of ``dtype``'s compute type as it is stored."""
-    return {"bfloat16": f"f32_to_bf16({value})", "float16": f"f32_to_f16({value})", "bool": f"cast_uint8({value})"}.get(dtype, value)
+    return {"bfloat16": f"f32_to_bf16({value})", "float16": f"f32_to_f16({value})", "bool": f"cast_uint8({value})"}.get(
+        dtype, value
+    )
 
 
 def constant_text(value: float | int | bool, dtype: str) -> str:
@@ -109,6 +119,8 @@ def constant_text(value: float | int | bool, dtype: str) -> str:
         return str(bool(value))
     if is_float(dtype):
         value = float(value)
-        text = repr(value) if value == value and abs(value) != float("inf") else f"np.{'nan' if value != value else 'inf'}"
+        text = (
+            repr(value) if value == value and abs(value) != float("inf") else f"np.{'nan' if value != value else 'inf'}"
+        )
         return f"np.{dtype}({'-' if value == float('-inf') else ''}{text})"
     return f"np.{dtype}({int(value)})"

@@ -14,7 +14,7 @@ from .dtypes import NAMES, is_float, rounded
 from .index import Index
 from .scalars import FUNCTIONS, RESULT_BOOL
 
-Number = Union[int, float, bool]
+Number = int | float | bool
 Operand = Union["Scalar", int, float, bool]
 
 
@@ -52,10 +52,12 @@ class Body:
 
     def call(self, fn: str, *args: Operand, dtype: str | None = None) -> Scalar:
         """Apply the scalar function ``fn``; numbers take the type of the first Scalar operand (not the condition)."""
-        typed = next(a for a in args[1 if fn == "where" else 0:] + args[:1] if isinstance(a, Scalar))
+        typed = next(a for a in args[1 if fn == "where" else 0 :] + args[:1] if isinstance(a, Scalar))
         operands = [a if isinstance(a, Scalar) else self.const(a, typed.dtype) for a in args]
         template = FUNCTIONS[fn]
-        if (template.floats if is_float(typed.dtype) else template.bools if typed.dtype == "bool" else template.integers) is None:
+        if (
+            template.floats if is_float(typed.dtype) else template.bools if typed.dtype == "bool" else template.integers
+        ) is None:
             raise TypeError(f"scalar function {fn} is not defined for {typed.dtype}")
         folded = _identity(fn, operands)
         if folded is not None:
@@ -113,7 +115,12 @@ class Scalar:
         if dtype == self.dtype:
             return self
         literal = self.literal
-        if literal is not None and (not isinstance(literal, float) or is_float(dtype) or dtype == "bool" or (math.isfinite(literal) and abs(literal) < 2**31)):
+        if literal is not None and (
+            not isinstance(literal, float)
+            or is_float(dtype)
+            or dtype == "bool"
+            or (math.isfinite(literal) and abs(literal) < 2**31)
+        ):
             return self.body.const(literal, dtype)
         return self.body.scalar(ir.Call("cast", (self.id,), dtype))
 
@@ -195,8 +202,8 @@ def where(condition: Scalar, a: Operand, b: Operand) -> Scalar:
 
 
 def as_stored(value: Scalar, dtype: torch.dtype) -> Scalar:
-    """``value`` as a tensor of ``dtype`` holds it. Half types compute in float32; where the result is a bool or an integer,
-    eager's is only reached from the numbers that eager compares and counts."""
+    """``value`` as a tensor of ``dtype`` holds it. Half types compute in float32; where the result is a bool or an
+    integer, eager's is only reached from the numbers that eager compares and counts."""
     if dtype not in (torch.float16, torch.bfloat16) or value.dtype != "float32":
         return value
     name = NAMES[dtype]

@@ -6,4 +6,20 @@ from . import factories, pointwise, reads, reductions, scans, special, views, wi
 from .externs import DELIBERATE, reason_for
 from .table import TABLE, Coords, Kind, Row, Scope
 
-__all__ = ["DELIBERATE", "TABLE", "Coords", "Kind", "Row", "Scope", "factories", "pointwise", "reads", "reason_for", "reductions", "scans", "special", "views", "windows"]
+__all__ = [
+    "DELIBERATE",
+    "TABLE",
+    "Coords",
+    "Kind",
+    "Row",
+    "Scope",
+    "factories",
+    "pointwise",
+    "reads",
+    "reason_for",
+    "reductions",
+    "scans",
+    "special",
+    "views",
+    "windows",
+]

@@ -17,7 +17,9 @@ from .table import Coords, Kind, Row, Scope, register
 def _value(scope: Scope, node: Node, value: Any) -> Scalar:
     dtype = compute_name(graph.dtype(node))
     operand = scope.operand(value, (), 0)
-    return as_stored(operand.to(dtype) if isinstance(operand, Scalar) else scope.body.const(operand, dtype), graph.dtype(node))
+    return as_stored(
+        operand.to(dtype) if isinstance(operand, Scalar) else scope.body.const(operand, dtype), graph.dtype(node)
+    )
 
 
 def _full(scope: Scope, node: Node, coords: Coords) -> Scalar:
@@ -44,6 +46,10 @@ factory("aten.full.default aten.full_like.default aten.new_full.default prims.fu
 factory("aten.scalar_tensor.default prims.scalar_tensor", lambda s, n, c: _value(s, n, n.args[0]))
 factory("aten.zeros.default aten.zeros_like.default aten.new_zeros.default", _constant(0))
 factory("aten.ones.default aten.ones_like.default aten.new_ones.default", _constant(1))
-factory("aten.empty.memory_format aten.empty_strided.default aten.new_empty.default aten.new_empty_strided.default aten.empty_like.default "
-        "prims.empty prims.empty_strided prims.empty_permuted aten.empty_permuted.default", _constant(0))  # any value will do
+factory(
+    "aten.empty.memory_format aten.empty_strided.default aten.new_empty.default aten.new_empty_strided.default "
+    "aten.empty_like.default "
+    "prims.empty prims.empty_strided prims.empty_permuted aten.empty_permuted.default",
+    _constant(0),
+)  # any value will do
 factory("prims.iota", _iota)

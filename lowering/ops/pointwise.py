@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._functorch.partitioners  # defines prims.fma, which Dynamo puts into graphs of addcmul_ and addcdiv_
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 from torch.fx import Node
 
@@ -58,11 +59,13 @@ class _Pointwise:
         return promoted
 
 
-_IGNORED = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "a_dtype"})
+_IGNORED = frozenset(
+    {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "a_dtype"}
+)
 
 
 def refuse_dtypes(node: Node) -> str | None:
-    """A reason where a tensor has an element type that kernels do not take, or is not a plain strided CPU/XPU tensor."""
+    """A reason where a tensor has an element type that kernels do not take, or is not a plain strided one."""
     for n in (node, *node.all_input_nodes):
         val = graph.value_of(n)
         for tensor in val if isinstance(val, (tuple, list)) else (val,):
@@ -75,17 +78,26 @@ def refuse_dtypes(node: Node) -> str | None:
     return None
 
 
-def pointwise(names: str, formula: Formula, compute: Compute = Compute.RESULT, raw: str = "", cost: int = 1,
-              refuse: Callable[[Node], str | None] | None = None) -> None:
+def pointwise(
+    names: str,
+    formula: Formula,
+    compute: Compute = Compute.RESULT,
+    raw: str = "",
+    cost: int = 1,
+    refuse: Callable[[Node], str | None] | None = None,
+) -> None:
     """Rows for the space-separated op ``names``."""
 
     def refuse_all(node: Node) -> str | None:
         return refuse_dtypes(node) or (refuse(node) if refuse else None)
 
-    register(names.split(), Row(Kind.POINTWISE, _Pointwise(formula, compute, tuple(raw.split())), refuse=refuse_all, cost=cost))
+    register(
+        names.split(),
+        Row(Kind.POINTWISE, _Pointwise(formula, compute, tuple(raw.split())), refuse=refuse_all, cost=cost),
+    )
 
 
-# ---- formulas longer than a line ---------------------------------------------------------------------------------------
+# ---- formulas longer than a line -------------------------------------------------------------------------------------
 
 
 def _sign(x: Scalar) -> Scalar:
@@ -184,7 +196,7 @@ def _refuse_integer_power(node: Node) -> str | None:
 
 
 def _refuse_integer_division(node: Node) -> str | None:
-    """ATen raises for an integer division by zero, which a kernel cannot; so only divisors known not to be zero are taken."""
+    """ATen raises for an integer division by zero, which a kernel cannot; so only divisors known not to be zero."""
     val = graph.value_of(node)
     divisor = node.args[1]
     if val.dtype.is_floating_point or (isinstance(divisor, int) and divisor != 0):
@@ -243,16 +255,19 @@ def _relu(x: Scalar) -> Scalar:
 
 
 _ERF_SPLIT = 0.93
-# erf(x) = x + x * P(x * x) below the split, 1 - exp(-(x + x * Q(x))) above: minimax fits in the weights of the result's error
-_ERF_NEAR = (8.316707680933177e-05, -0.0008129996713250875, 0.005199905019253492, -0.026858940720558167, 0.11283687502145767, -0.37612631916999817,
+# erf(x) = x + x * P(x * x) below the split, 1 - exp(-(x + x * Q(x))) above: minimax fits in the weights of the
+# result's error
+_ERF_NEAR = (8.316707680933177e-05, -0.0008129996713250875, 0.005199905019253492, -0.026858940720558167,
+             0.11283687502145767, -0.37612631916999817,
              0.12837916612625122)  # fmt: skip
-_ERF_FAR = (1.1612336493271869e-05, -0.00032662300509400666, 0.0036580110900104046, -0.023795010522007942, 0.10627519339323044, 0.6351280808448792,
+_ERF_FAR = (1.1612336493271869e-05, -0.00032662300509400666, 0.0036580110900104046, -0.023795010522007942,
+            0.10627519339323044, 0.6351280808448792,
             0.12865421175956726)  # fmt: skip
 
 
 def _erf(x: Scalar) -> Scalar:
-    """In float32 by one exponential and within 1.1 steps: the device's own is faster, but up to 5 steps off, and people add one
-    to it, where all that is left is the error."""
+    """In float32 by one exponential and within 1.1 steps: the device's own is faster, but up to 5 steps off, and people
+    add one to it, where all that is left is the error."""
     call = x.body.call
     if x.dtype != "float32":
         return call("erf", x)
@@ -280,7 +295,9 @@ def _heaviside(x: Scalar, values: Scalar) -> Scalar:
 def _logaddexp(x: Scalar, y: Scalar) -> Scalar:
     high = x.body.call("maximum", x, y)
     low = x.body.call("minimum", x, y)
-    return where((x == y) & (x.body.call("abs", x) == math.inf), x, high + x.body.call("log1p", x.body.call("exp", low - high)))
+    return where(
+        (x == y) & (x.body.call("abs", x) == math.inf), x, high + x.body.call("log1p", x.body.call("exp", low - high))
+    )
 
 
 def _xlogy(x: Scalar, y: Scalar) -> Scalar:
@@ -328,24 +345,33 @@ def _refuse_sparse_copy(node: Node) -> str | None:
     return None
 
 
-# ---- the rows ----------------------------------------------------------------------------------------------------------
+def _words(text: str) -> list[str]:
+    return text.split()
 
-for _name in "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sqrt rsqrt erfc lgamma".split():
+
+# ---- the rows --------------------------------------------------------------------------------------------------------
+
+for _name in _words(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
+    "sqrt rsqrt erfc lgamma"
+):
     pointwise(f"aten.{_name} prims.{_name}", apply(_name), cost=20)
 pointwise("aten.erf prims.erf", _erf, cost=20)
-for _name in "floor ceil trunc".split():
+for _name in _words("floor ceil trunc"):
     pointwise(f"aten.{_name} prims.{_name}", _integers_pass(_name))
 pointwise("aten.round.default prims.round", _round)
 pointwise("aten.round.decimals", _round, raw="decimals", cost=8)
-for _name in "eq ne lt le gt ge".split():
+for _name in _words("eq ne lt le gt ge"):
     pointwise(f"aten.{_name}.Tensor aten.{_name}.Scalar prims.{_name}", apply(_name), Compute.OPERANDS)
-for _name in "maximum minimum fmax fmin".split():
+for _name in _words("maximum minimum fmax fmin"):
     pointwise(f"aten.{_name} prims.{_name}", apply(_name))
-for _name in "atan2 hypot copysign nextafter".split():
+for _name in _words("atan2 hypot copysign nextafter"):
     pointwise(f"aten.{_name} prims.{_name}" if _name != "copysign" else "aten.copysign", apply(_name), cost=20)
-for _name in "and or xor".split():
+for _name in _words("and or xor"):
     pointwise(f"aten.bitwise_{_name} prims.bitwise_{_name}", apply(_name))
-    pointwise(f"aten.logical_{_name}", lambda x, y, fn=_name: x.body.call(fn, x.to("bool"), y.to("bool")), Compute.OPERANDS)
+    pointwise(
+        f"aten.logical_{_name}", lambda x, y, fn=_name: x.body.call(fn, x.to("bool"), y.to("bool")), Compute.OPERANDS
+    )
 
 pointwise("aten.bitwise_not prims.bitwise_not", apply("not"))
 pointwise("aten.logical_not", lambda x: ~_truth(x), Compute.OPERANDS)
@@ -369,7 +395,12 @@ pointwise("aten.rsub", lambda x, y, alpha=None: _sub(y, x, alpha))
 pointwise("aten.mul.Tensor aten.mul.Scalar prims.mul", lambda x, y: x * y)
 pointwise("aten.div.Tensor aten.div.Scalar", _div_mode, cost=4)
 pointwise("aten.div.Tensor_mode aten.div.Scalar_mode", _div_mode, cost=8, refuse=_refuse_integer_division)
-pointwise("prims.div", lambda x, y: x / y if x.is_float else x.body.call("quotient", x, y), cost=4, refuse=_refuse_integer_division)
+pointwise(
+    "prims.div",
+    lambda x, y: x / y if x.is_float else x.body.call("quotient", x, y),
+    cost=4,
+    refuse=_refuse_integer_division,
+)
 pointwise("aten.floor_divide", _floor_divide, cost=40, refuse=_refuse_integer_division)
 pointwise("aten.remainder.Tensor aten.remainder.Scalar", _remainder, cost=36, refuse=_refuse_integer_division)
 pointwise("prims.remainder", _remainder, cost=36, refuse=_refuse_integer_division)
@@ -381,18 +412,30 @@ pointwise("aten.heaviside", _heaviside)
 pointwise("aten.logaddexp", _logaddexp, cost=40)
 pointwise("aten.xlogy", _xlogy, cost=20)
 pointwise("aten.bitwise_left_shift.Tensor aten.bitwise_left_shift.Tensor_Scalar prims.shift_left", _shift("shl"))
-pointwise("aten.bitwise_right_shift.Tensor aten.bitwise_right_shift.Tensor_Scalar prims.shift_right_arithmetic", _shift("shr"))
+pointwise(
+    "aten.bitwise_right_shift.Tensor aten.bitwise_right_shift.Tensor_Scalar prims.shift_right_arithmetic", _shift("shr")
+)
 
-pointwise("aten.where.self aten.where.ScalarOther aten.where.ScalarSelf aten.where.Scalar prims.where",
-          lambda c, x, y: where(c.to("bool"), x, y), raw="condition pred")
+pointwise(
+    "aten.where.self aten.where.ScalarOther aten.where.ScalarSelf aten.where.Scalar prims.where",
+    lambda c, x, y: where(c.to("bool"), x, y),
+    raw="condition pred",
+)
 pointwise("aten.masked_fill.Scalar aten.masked_fill.Tensor", lambda x, mask, value: where(mask, value, x), raw="mask")
 pointwise("aten.clamp aten.clip", _clamp)
-pointwise("aten.clamp_min", lambda x, low: _clamp(x, low))
+pointwise("aten.clamp_min", _clamp)
 pointwise("aten.clamp_max", lambda x, high: _clamp(x, None, high))
 pointwise("aten.lerp.Tensor aten.lerp.Scalar", _lerp)
 pointwise("aten.addcmul", _addcmul)
 pointwise("aten.addcdiv", _addcdiv, cost=5)
 pointwise("aten.clone prims.clone aten.lift_fresh_copy aten.contiguous prims.copy_strided", lambda x, *_: x)
-register("aten._to_copy prims.convert_element_type prims.device_put".split(),
-         Row(Kind.POINTWISE, _cast, refuse=lambda n: refuse_dtypes(n) or _refuse_sparse_copy(n)))
+register(
+    _words("aten._to_copy prims.convert_element_type prims.device_put"),
+    Row(Kind.POINTWISE, _cast, refuse=lambda n: refuse_dtypes(n) or _refuse_sparse_copy(n)),
+)
 register(["aten.copy.default"], Row(Kind.POINTWISE, _copy, refuse=refuse_dtypes))
+pointwise(
+    "prims.fma",
+    apply("fma"),
+    refuse=lambda n: None if graph.dtype(n).is_floating_point else "fma of integers is left to ATen",
+)

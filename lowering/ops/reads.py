@@ -11,6 +11,7 @@ from torch.fx import Node
 from .. import graph
 from ..dtypes import compute_name
 from ..index import ONE, ZERO, Index, floor_divide, index
+from ..symbols import to_index
 from ..values import Scalar, coordinate, where
 from .pointwise import refuse_dtypes
 from .table import Coords, Kind, Row, Scope, register
@@ -25,10 +26,14 @@ def _slice_scatter(scope: Scope, node: Node, coords: Coords) -> Scalar:
     size, count = graph.shape(node)[dim], graph.shape(arguments["src"])[dim]
     start = _slice_start(arguments["start"], size)
     along = coords[dim] - start
-    inside = _both(_between(scope, coords[dim], start, None), coordinate(scope.body, along) < coordinate(scope.body, count * step))
+    inside = _both(
+        _between(scope, coords[dim], start, None), coordinate(scope.body, along) < coordinate(scope.body, count * step)
+    )
     if step != ONE:
-        inside = inside & (scope.body.call("remainder", coordinate(scope.body, along), coordinate(scope.body, step)) == 0)
-    return _patched(scope, node, coords, inside, (*coords[:dim], floor_divide(along, step), *coords[dim + 1:]))
+        inside = inside & (
+            scope.body.call("remainder", coordinate(scope.body, along), coordinate(scope.body, step)) == 0
+        )
+    return _patched(scope, node, coords, inside, (*coords[:dim], floor_divide(along, step), *coords[dim + 1 :]))
 
 
 def _slice_start(start: Any, size: Index) -> Index:
@@ -40,11 +45,11 @@ def _slice_start(start: Any, size: Index) -> Index:
 
 
 def _select_scatter(scope: Scope, node: Node, coords: Coords) -> Scalar:
-    dim = node.args[2] % len(coords)  # type: ignore[operator]
+    dim = node.args[2] % len(coords)
     at = _extent(node.args[3])
     at = at + graph.shape(node)[dim] if isinstance(node.args[3], int) and node.args[3] < 0 else at
     inside = coordinate(scope.body, coords[dim]) == coordinate(scope.body, at)
-    return _patched(scope, node, coords, inside, (*coords[:dim], *coords[dim + 1:]))
+    return _patched(scope, node, coords, inside, (*coords[:dim], *coords[dim + 1 :]))
 
 
 def _diagonal_scatter(scope: Scope, node: Node, coords: Coords) -> Scalar:
@@ -59,7 +64,7 @@ def _diagonal_scatter(scope: Scope, node: Node, coords: Coords) -> Scalar:
 def _patched(scope: Scope, node: Node, coords: Coords, inside: Scalar, place: Coords) -> Scalar:
     """The second argument at ``place`` where ``inside``, else the first."""
     dtype = compute_name(graph.dtype(node))
-    return where(inside, scope.read(node.args[1], place, inside).to(dtype), scope.read(node.args[0], coords).to(dtype))  # type: ignore[arg-type]
+    return where(inside, scope.read(node.args[1], place, inside).to(dtype), scope.read(node.args[0], coords).to(dtype))
 
 
 def _both(a: Scalar | None, b: Scalar) -> Scalar:
@@ -77,17 +82,21 @@ def _between(scope: Scope, at: Index, low: Index, high: Index | None) -> Scalar 
 
 
 def _cat(scope: Scope, node: Node, coords: Coords) -> Scalar:
-    tensors = [t for t in node.args[0] if graph.shape(t) != (ZERO,) or len(coords) == 1]  # type: ignore[union-attr]
-    dim = (node.args[1] if len(node.args) > 1 else 0) % len(coords)  # type: ignore[operator]
+    tensors = [t for t in node.args[0] if graph.shape(t) != (ZERO,) or len(coords) == 1]
+    dim = (node.args[1] if len(node.args) > 1 else 0) % len(coords)
     dtype = compute_name(graph.dtype(node))
     start, result = ZERO, None
     for position, tensor in enumerate(tensors):
         end = start + graph.shape(tensor)[dim]
         last = position == len(tensors) - 1
         inside = _between(scope, coords[dim], start, None if last else end)
-        local = (*coords[:dim], coords[dim] - start, *coords[dim + 1:])
+        local = (*coords[:dim], coords[dim] - start, *coords[dim + 1 :])
         value = scope.read(tensor, local, inside).to(dtype)
-        result = value if result is None else where(coordinate(scope.body, coords[dim]) < coordinate(scope.body, start), result, value)
+        result = (
+            value
+            if result is None
+            else where(coordinate(scope.body, coords[dim]) < coordinate(scope.body, start), result, value)
+        )
         start = end
     assert result is not None
     return result
@@ -97,25 +106,25 @@ def _pad(scope: Scope, node: Node, coords: Coords) -> Scalar:
     source, pads = node.args[0], node.args[1]
     fill = graph.arguments(node).get("value") or 0
     inside, local = None, list(coords)
-    for position in range(len(pads) // 2):  # type: ignore[arg-type]
+    for position in range(len(pads) // 2):
         dim = len(coords) - 1 - position
-        before = _extent(pads[2 * position])  # type: ignore[index]
+        before = _extent(pads[2 * position])
         size = graph.shape(source)[dim]
         local[dim] = coords[dim] - before
-        if before == ZERO and _extent(pads[2 * position + 1]) == ZERO:  # type: ignore[index]
+        if before == ZERO and _extent(pads[2 * position + 1]) == ZERO:
             continue
         here = _between(scope, coords[dim], before, before + size)
         inside = here if inside is None else inside & here  # type: ignore[operator]
     value = scope.read(source, tuple(local), inside)
-    return value if inside is None else where(inside, value, scope.body.const(fill, value.dtype))  # type: ignore[arg-type]
+    return value if inside is None else where(inside, value, scope.body.const(fill, value.dtype))
 
 
 def _extent(value: Any) -> Index:
-    return graph.to_index(graph.value_of(value)) if isinstance(value, Node) else index(value)
+    return to_index(graph.value_of(value)) if isinstance(value, Node) else index(value)
 
 
 def _flip(scope: Scope, node: Node, coords: Coords) -> Scalar:
-    dims = {d % len(coords) for d in node.args[1]} if coords else set()  # type: ignore[operator,union-attr]
+    dims = {d % len(coords) for d in node.args[1]} if coords else set()
     sizes = graph.shape(node.args[0])
     return scope.read(node.args[0], tuple(sizes[d] - 1 - c if d in dims else c for d, c in enumerate(coords)))
 
@@ -138,17 +147,19 @@ def _gather(scope: Scope, node: Node, coords: Coords) -> Scalar:
     if not coords:
         scope.checked(scope.read(indices, ()).to("int64"), index(1), OUT_OF_RANGE)
         return scope.read(source, ())
-    dim = dim % len(coords)  # type: ignore[operator]
+    dim = dim % len(coords)
     at = scope.checked(scope.read(indices, coords).to("int64"), graph.shape(source)[dim], OUT_OF_RANGE)
-    return scope.read(source, (*coords[:dim], at, *coords[dim + 1:]))
+    return scope.read(source, (*coords[:dim], at, *coords[dim + 1 :]))
 
 
 def _gather_aligned(node: Node) -> dict[Node, tuple[int | None, ...]]:
     source, dim, indices = node.args[:3]
     sizes, own = graph.shape(source), graph.shape(indices)
-    aligned: dict[Node, tuple[int | None, ...]] = {indices: _result_dims(node)}  # type: ignore[dict-item]
+    aligned: dict[Node, tuple[int | None, ...]] = {indices: _result_dims(node)}
     if sizes and len(sizes) == len(own):
-        aligned[source] = tuple(None if d == dim % len(own) or s != o else d for d, (s, o) in enumerate(zip(sizes, own, strict=True)))  # type: ignore[index,operator]
+        aligned[source] = tuple(
+            None if d == dim % len(own) or s != o else d for d, (s, o) in enumerate(zip(sizes, own, strict=True))
+        )
     return aligned
 
 
@@ -156,37 +167,37 @@ def _index_select(scope: Scope, node: Node, coords: Coords) -> Scalar:
     source, dim, indices = node.args[:3]
     if not coords:
         return scope.read(source, ())
-    dim = dim % len(coords)  # type: ignore[operator]
+    dim = dim % len(coords)
     where_from = (coords[dim],) if graph.shape(indices) else ()
     at = scope.checked(scope.read(indices, where_from).to("int64"), graph.shape(source)[dim], OUT_OF_RANGE)
-    return scope.read(source, (*coords[:dim], at, *coords[dim + 1:]))
+    return scope.read(source, (*coords[:dim], at, *coords[dim + 1 :]))
 
 
 def _index(scope: Scope, node: Node, coords: Coords) -> Scalar:
     source, indices = node.args[0], node.args[1]
     first, rank = _index_place(node)
-    inner = coords[first:first + rank]
-    rest = iter(coords[:first] + coords[first + rank:])
+    inner = coords[first : first + rank]
+    rest = iter(coords[:first] + coords[first + rank :])
     sizes = graph.shape(source)
     local = []
     for d, size in enumerate(sizes):
-        position = indices[d] if d < len(indices) else None  # type: ignore[arg-type,index]
+        position = indices[d] if d < len(indices) else None
         local.append(next(rest) if position is None else wrapped(scope, scope.operand(position, inner, rank), size))
     return scope.read(source, tuple(local))
 
 
 def _index_place(node: Node) -> tuple[int, int]:
     """Where the index tensors' broadcast dimensions stand in the result, and how many they are."""
-    given = [d for d, i in enumerate(node.args[1]) if i is not None]  # type: ignore[arg-type,union-attr]
-    rank = max(len(graph.shape(node.args[1][d])) for d in given)  # type: ignore[index,union-attr]
+    given = [d for d, i in enumerate(node.args[1]) if i is not None]
+    rank = max(len(graph.shape(node.args[1][d])) for d in given)
     adjacent = given == list(range(given[0], given[-1] + 1))
     return (given[0] if adjacent else 0), rank
 
 
 def _index_aligned(node: Node) -> dict[Node, tuple[int | None, ...]]:
     first, rank = _index_place(node)
-    aligned = {}
-    for position in node.args[1]:  # type: ignore[union-attr]
+    aligned: dict[Node, tuple[int | None, ...]] = {}
+    for position in node.args[1]:
         if position is not None:
             own = len(graph.shape(position))
             aligned[position] = tuple(range(first + rank - own, first + rank))
@@ -194,10 +205,10 @@ def _index_aligned(node: Node) -> dict[Node, tuple[int | None, ...]]:
 
 
 def _refuse_mask_index(node: Node) -> str | None:
-    for position in node.args[1]:  # type: ignore[union-attr]
+    for position in node.args[1]:
         if position is not None and graph.dtype(position) in (torch.bool, torch.uint8):
             return "indexing with a mask gives a size that depends on data, which ATen finds"
-    if not any(i is not None for i in node.args[1]):  # type: ignore[union-attr]
+    if not any(i is not None for i in node.args[1]):
         return "indexing with nothing is left to ATen"
     return None
 
@@ -206,9 +217,13 @@ def _result_dims(node: Node, drop: int = 0) -> tuple[int, ...]:
     return tuple(range(graph.value_of(node).dim() - drop))
 
 
-def read(names: str, lower: Callable[[Scope, Node, Coords], Scalar], once: bool = False,
-         aligned: Callable[[Node], dict[Node, tuple[int | None, ...]]] = lambda node: {},
-         refuse: Callable[[Node], str | None] | None = None) -> None:
+def read(
+    names: str,
+    lower: Callable[[Scope, Node, Coords], Scalar],
+    once: bool = False,
+    aligned: Callable[[Node], dict[Node, tuple[int | None, ...]]] = lambda node: {},
+    refuse: Callable[[Node], str | None] | None = None,
+) -> None:
     """Rows for the space-separated op ``names``."""
 
     def refuse_all(node: Node) -> str | None:
@@ -220,10 +235,16 @@ def read(names: str, lower: Callable[[Scope, Node, Coords], Scalar], once: bool 
 read("aten.cat prims.cat", _cat, once=True)
 read("aten.constant_pad_nd", _pad, once=True)
 read("aten.flip prims.rev", _flip, once=True)
-read("aten.embedding", _embedding, aligned=lambda n: {n.args[1]: _result_dims(n, 1)})  # type: ignore[dict-item]
-read("aten.gather", _gather, aligned=_gather_aligned,
-     refuse=lambda n: None if graph.shape(n.args[0]) or not graph.shape(n.args[2]) else "gather from a scalar is left to ATen")
+read("aten.embedding", _embedding, aligned=lambda n: {n.args[1]: _result_dims(n, 1)})
+read(
+    "aten.gather",
+    _gather,
+    aligned=_gather_aligned,
+    refuse=lambda n: (
+        None if graph.shape(n.args[0]) or not graph.shape(n.args[2]) else "gather from a scalar is left to ATen"
+    ),
+)
 read("aten.index_select", _index_select)
 read("aten.index.Tensor aten._unsafe_index.Tensor", _index, aligned=_index_aligned, refuse=_refuse_mask_index)
 for _name, _lower in (("slice", _slice_scatter), ("select", _select_scatter), ("diagonal", _diagonal_scatter)):
-    read(f"aten.{_name}_scatter.default", _lower, aligned=lambda n: {n.args[0]: _result_dims(n)})  # type: ignore[dict-item]
+    read(f"aten.{_name}_scatter.default", _lower, aligned=lambda n: {n.args[0]: _result_dims(n)})

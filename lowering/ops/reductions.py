@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch.fx import Node
 
 from .. import graph
 from ..dtypes import compute_name
-from ..index import ONE, Index, product
+from ..index import Index, product
 from ..values import Scalar, as_stored, coordinate
 from .pointwise import refuse_dtypes
 from .table import Coords, Kind, Row, Scope, register
@@ -28,8 +27,15 @@ def reduced_dims(node: Node) -> tuple[tuple[int, ...], bool]:
     return tuple(sorted({d % rank for d in dims})) if rank else (), bool(arguments.get("keepdim", False))
 
 
-_EMPTY_MEANS_NONE = frozenset({torch.ops.prims.sum.default, torch.ops.prims.amax.default, torch.ops.prims.amin.default,
-                               torch.ops.prims.prod.default, torch.ops.prims.var.default})
+_EMPTY_MEANS_NONE = frozenset(
+    {
+        torch.ops.prims.sum.default,
+        torch.ops.prims.amax.default,
+        torch.ops.prims.amin.default,
+        torch.ops.prims.prod.default,
+        torch.ops.prims.var.default,
+    }
+)
 
 
 def _count(node: Node) -> Index:
@@ -44,7 +50,7 @@ def _input(scope: Scope, node: Node, coords: Coords, dtype: str | None = None) -
 
 def _stored_input(scope: Scope, node: Node, coords: Coords) -> Scalar:
     """The input as memory would hold it: positions and truth values are eager's only if ties and zeros are."""
-    return as_stored(_input(scope, node, coords), graph.dtype(node.args[0]))  # type: ignore[arg-type]
+    return as_stored(_input(scope, node, coords), graph.dtype(node.args[0]))
 
 
 def _result_type(node: Node) -> str:
@@ -74,7 +80,7 @@ def _mean(scope: Scope, node: Node, coords: Coords) -> Scalar:
 
 
 def _moments(scope: Scope, node: Node, coords: Coords) -> tuple[Scalar, Scalar]:
-    """(variance, mean) in two passes over the row: as accurate as Welford's method and cheaper where the row is near."""
+    """(variance, mean) in two passes over the row: as accurate as Welford's method, and cheaper."""
     dtype = _result_type(node)
     arguments = graph.arguments(node)
     value = _input(scope, node, coords, dtype)
@@ -128,8 +134,12 @@ def _refuse_position(node: Node) -> str | None:
     return _refuse_empty_extreme(node)
 
 
-def reduction(names: str, lower: Callable[[Scope, Node, Coords], Any], cost: int = 2,
-              refuse: Callable[[Node], str | None] | None = None) -> None:
+def reduction(
+    names: str,
+    lower: Callable[[Scope, Node, Coords], Any],
+    cost: int = 2,
+    refuse: Callable[[Node], str | None] | None = None,
+) -> None:
     """Rows for the space-separated op ``names``."""
 
     def refuse_all(node: Node) -> str | None:

@@ -24,7 +24,7 @@ def _accumulating(fn: str) -> Callable[[Scope, Node, Coords], Scalar]:
 
     def lower(scope: Scope, node: Node, coords: Coords) -> Scalar:
         result = compute_name(graph.dtype(node))
-        value = scope.read(node.args[0], scope.reduced(node, coords)).to(result)  # type: ignore[arg-type]
+        value = scope.read(node.args[0], scope.reduced(node, coords)).to(result)
         wide = "float64" if graph.dtype(node).itemsize == 4 and value.is_float else result
         return scope.scan(fn, value.to(wide)).to(result)
 
@@ -33,7 +33,7 @@ def _accumulating(fn: str) -> Callable[[Scope, Node, Coords], Scalar]:
 
 def _extreme(fn: str) -> Callable[[Scope, Node, Coords], tuple[Scalar, Scalar]]:
     def lower(scope: Scope, node: Node, coords: Coords) -> tuple[Scalar, Scalar]:
-        value = scope.read(node.args[0], scope.reduced(node, coords))  # type: ignore[arg-type]
+        value = scope.read(node.args[0], scope.reduced(node, coords))
         return scope.scan(fn, value), scope.scan(f"arg{fn}", value)
 
     return lower

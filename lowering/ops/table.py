@@ -37,7 +37,7 @@ class Scope(Protocol):
         ...
 
     def operand(self, arg: Any, coords: Coords, result_rank: int) -> Any:
-        """A pointwise argument at the result's ``coords``: tensors broadcast, host numbers become values, the rest passes."""
+        """A pointwise argument at the result's ``coords``: tensors broadcast, numbers become values, others pass."""
         ...
 
     def reduced(self, node: Node, coords: Coords) -> Coords:
@@ -65,8 +65,9 @@ Pull = Callable[[Node, Coords], "Coords | None"]
 class Row:
     """One op. ``refuse`` says why a particular node is left to ATen, or None. ``cost`` counts in additions an element.
 
-    A VIEW has ``pull``, which maps coordinates of the result to those of the first argument (None: not expressible); one that ``reshapes`` keeps the row-major order.
-    A REDUCTION has ``dims``, the dimensions of its first argument that it combines, and whether they are kept; so has a SCAN.
+    A VIEW has ``pull``, which maps coordinates of the result to those of the first argument (None: there is none); one
+    that ``reshapes`` keeps the row-major order.
+    A REDUCTION has ``dims``, the dimensions of its first argument that it combines, and whether these stay; a SCAN too.
     A READ has ``aligned``, which tells for each dimension of an argument the dimension of the result that it is read
     along (None: anywhere); other arguments are read anywhere. ``once`` says that no element is read twice.
     """

@@ -26,7 +26,8 @@ def _same(node: Node, coords: Coords) -> Coords:
 
 
 def _permute(node: Node, coords: Coords) -> Coords:
-    dims = graph.arguments(node).get("dims", graph.arguments(node).get("permutation"))
+    arguments = graph.arguments(node)
+    dims = arguments["dims"] if "dims" in arguments else arguments["permutation"]
     rank = len(coords)
     source: list[Index] = [ZERO] * rank
     for position, d in enumerate(dims):
@@ -49,8 +50,8 @@ def _t(node: Node, coords: Coords) -> Coords:
 
 
 def _unsqueeze(node: Node, coords: Coords) -> Coords:
-    dim = node.args[1] % len(coords)  # type: ignore[operator]
-    return coords[:dim] + coords[dim + 1:]
+    dim = node.args[1] % len(coords)
+    return coords[:dim] + coords[dim + 1 :]
 
 
 def _squeeze(node: Node, coords: Coords) -> Coords:
@@ -69,17 +70,19 @@ def _squeeze(node: Node, coords: Coords) -> Coords:
 
 def _expand(node: Node, coords: Coords) -> Coords:
     source = graph.shape(node.args[0])
-    return tuple(ZERO if size == index(1) else c for c, size in zip(coords[len(coords) - len(source):], source, strict=True))
+    return tuple(
+        ZERO if size == index(1) else c for c, size in zip(coords[len(coords) - len(source) :], source, strict=True)
+    )
 
 
 def _broadcast_in_dim(node: Node, coords: Coords) -> Coords:
     source = graph.shape(node.args[0])
     dims = node.args[2]
-    return tuple(ZERO if size == index(1) else coords[d] for d, size in zip(dims, source, strict=True))  # type: ignore[call-overload,arg-type]
+    return tuple(ZERO if size == index(1) else coords[d] for d, size in zip(dims, source, strict=True))
 
 
 def _start(node: Node, dim: int) -> Index | None:
-    """Where a slice or selection starts along ``dim`` of its source, read off the storage offsets: exact however it was given."""
+    """Where a slice or selection starts along ``dim`` of its source, read off the storage offsets."""
     source = node.args[0]
     stride = graph.strides(source)[dim]
     return ZERO if stride == ZERO else divide_exactly(graph.offset(node) - graph.offset(source), stride)
@@ -91,11 +94,11 @@ def _slice(node: Node, coords: Coords) -> Coords | None:
     start = _start(node, dim)
     if start is None:
         return None
-    return (*coords[:dim], coords[dim] * _size(arguments["step"]) + start, *coords[dim + 1:])
+    return (*coords[:dim], coords[dim] * _size(arguments["step"]) + start, *coords[dim + 1 :])
 
 
 def _select(node: Node, coords: Coords) -> Coords | None:
-    dim = node.args[1] % len(graph.shape(node.args[0]))  # type: ignore[operator]
+    dim = node.args[1] % len(graph.shape(node.args[0]))
     at = _start(node, dim)
     return None if at is None else (*coords[:dim], at, *coords[dim:])
 
@@ -130,7 +133,11 @@ def view(names: str, pull: Callable[[Node, Coords], Coords | None]) -> None:
     register(names.split(), Row(Kind.VIEW, pull=pull, reshapes=pull is _reshape, cost=0))
 
 
-view("aten.view.default aten._unsafe_view aten.reshape aten._reshape_alias prims.collapse_view prims.split_dim prims.reshape", _reshape)
+view(
+    "aten.view.default aten._unsafe_view aten.reshape aten._reshape_alias prims.collapse_view "
+    "prims.split_dim prims.reshape",
+    _reshape,
+)
 view("aten.alias aten.detach prims.view_of aten.lift_fresh aten.lift", _same)
 view("aten.permute prims.transpose", _permute)
 view("aten.transpose.int", _transpose)
@@ -144,4 +151,3 @@ view("aten.select.int", _select)
 view("aten.diagonal", _diagonal)
 view("aten.unfold", _unfold)
 view("aten.as_strided prims.as_strided", _not_expressible)
-

@@ -40,7 +40,7 @@ class Window:
         return itertools.product(*map(range, self.kernel))
 
     def covering(self) -> Iterator[tuple[int, ...]]:
-        """How many windows back from the last that starts at or before an element, for all that may hold it; in order."""
+        """For all windows that may hold an element: how many back from the last that starts at or before it."""
         counts = [-(-r // s) for r, s in zip(self.reach, self.stride, strict=True)]
         return itertools.product(*(range(c - 1, -1, -1) for c in counts))
 
@@ -79,7 +79,10 @@ def _elements(scope: Scope, node: Node, coords: Coords) -> Iterator[tuple[Scalar
     outer, out = coords[:-rank], coords[-rank:]
     sizes = graph.shape(source)[-rank:]
     for offset in window.offsets():
-        place = tuple(o * s + (i * d - p) for o, s, i, d, p in zip(out, window.stride, offset, window.dilation, window.padding, strict=True))
+        place = tuple(
+            o * s + (i * d - p)
+            for o, s, i, d, p in zip(out, window.stride, offset, window.dilation, window.padding, strict=True)
+        )
         inside = _inside(scope, place, sizes)
         yield scope.read(source, (*outer, *place), inside), inside, place
 
@@ -102,7 +105,7 @@ def _max_pool(scope: Scope, node: Node, coords: Coords) -> tuple[Scalar, Scalar]
 
 def _flat(place: Sequence[Index], shape: Sequence[Index]) -> Index:
     flat = place[0]
-    for at, size in zip(place[1:], shape[len(shape) - len(place) + 1:], strict=True):
+    for at, size in zip(place[1:], shape[len(shape) - len(place) + 1 :], strict=True):
         flat = flat * size + at
     return flat
 
@@ -117,7 +120,9 @@ def _avg_pool(scope: Scope, node: Node, coords: Coords) -> Scalar:
     return total / _divisor(scope, node, window, coords[-rank:], graph.shape(node.args[0])[-rank:], dtype)
 
 
-def _divisor(scope: Scope, node: Node, window: Window, out: Sequence[Index], sizes: Sequence[Index], dtype: str) -> Scalar:
+def _divisor(
+    scope: Scope, node: Node, window: Window, out: Sequence[Index], sizes: Sequence[Index], dtype: str
+) -> Scalar:
     """How many elements the window at ``out`` counts."""
     arguments = graph.arguments(node)
     if arguments["divisor_override"] is not None:
@@ -135,11 +140,15 @@ def _divisor(scope: Scope, node: Node, window: Window, out: Sequence[Index], siz
     return count.to(dtype)
 
 
-def _windows_over(scope: Scope, window: Window, at: Coords, out: Sequence[Index]) -> Iterator[tuple[tuple[Index, ...], Scalar | None]]:
+def _windows_over(
+    scope: Scope, window: Window, at: Coords, out: Sequence[Index]
+) -> Iterator[tuple[tuple[Index, ...], Scalar | None]]:
     """(window, condition that it exists) for each window that may hold the element ``at``."""
     for back in window.covering():
-        place = tuple(floor_divide(c + p, s_index) - b for c, p, s_index, b in
-                      zip(at, window.padding, (Index({(): s}) for s in window.stride), back, strict=True))
+        place = tuple(
+            floor_divide(c + p, s_index) - b
+            for c, p, s_index, b in zip(at, window.padding, (Index({(): s}) for s in window.stride), back, strict=True)
+        )
         yield place, _inside(scope, place, out)
 
 
@@ -172,7 +181,9 @@ def _avg_pool_backward(scope: Scope, node: Node, coords: Coords) -> Scalar:
             if k % s:  # the last of the candidates may end before the element
                 ends_after = coordinate(scope.body, c + p - o * s) < k
                 holds = ends_after if holds is None else holds & ends_after
-        value = scope.read(grad, (*outer, *place), holds) / _divisor(scope, node, window, place, graph.shape(node)[-rank:], dtype)
+        value = scope.read(grad, (*outer, *place), holds) / _divisor(
+            scope, node, window, place, graph.shape(node)[-rank:], dtype
+        )
         total = total + (value if holds is None else where(holds, value, zero))
     return total
 
@@ -193,5 +204,9 @@ def _pool(names: str, lower: Callable[[Scope, Node, Coords], Any], refuse: Calla
 
 _pool("aten.max_pool2d_with_indices.default aten.max_pool3d_with_indices.default", _max_pool, _refuse_large)
 _pool("aten.avg_pool2d.default aten.avg_pool3d.default", _avg_pool, _refuse_average)
-_pool("aten.max_pool2d_with_indices_backward.default aten.max_pool3d_with_indices_backward.default", _max_pool_backward, _refuse_large)
+_pool(
+    "aten.max_pool2d_with_indices_backward.default aten.max_pool3d_with_indices_backward.default",
+    _max_pool_backward,
+    _refuse_large,
+)
 _pool("aten.avg_pool2d_backward.default aten.avg_pool3d_backward.default", _avg_pool_backward, _refuse_average)

@@ -11,6 +11,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -36,7 +37,10 @@ UNINITIALISED = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_
 
 
 KNOWN: dict[tuple[str, torch.dtype], str] = {
-    ("special.ndtr", torch.float64): "adds one to erf: in float64 nothing wider tells which of two erfs, a step apart, is nearer",
+    (
+        "special.ndtr",
+        torch.float64,
+    ): "adds one to erf: in float64 nothing wider tells which of two erfs, a step apart, is nearer",
 }
 """Differences from eager that are no fault, each with its reason. They must keep differing, or leave this list."""
 
@@ -170,12 +174,9 @@ class _Record:
 @contextlib.contextmanager
 def _watched(record: _Record) -> Iterator[None]:
     """Let ``record`` see the stages of every graph compiled inside."""
-    original = backend_module.StageRunner
-    backend_module.StageRunner = lambda observers=(): StageRunner((*observers, record))  # type: ignore[assignment,misc]
-    try:
+    watching = lambda observers=(): StageRunner((*observers, record))  # noqa: E731
+    with mock.patch.object(backend_module, "StageRunner", watching):
         yield
-    finally:
-        backend_module.StageRunner = original  # type: ignore[misc]
 
 
 def _flat(result: Any) -> list[Any]:

@@ -1,8 +1,8 @@
 """THE numerics policy: when a compiled result counts as right. Every test of numbers uses ``compare``.
 
 1. Same dtype, shape, layout, and strides (along dimensions of more than one element) as eager.
-2. Integers, bools and indexes: equal to eager's, bit for bit. Where they are made from half types (whose steps we compute in
-   float32, and eager rounds one by one), equal to eager's or to those of the float64 run.
+2. Integers, bools and indexes: equal to eager's, bit for bit. Where they are made from half types (whose steps we
+   compute in float32, and eager rounds one by one), equal to eager's or to those of the float64 run.
 3. Floating point (complex numbers by their parts), element by element. An element is right when it equals eager's (NaN
    equals NaN, infinities by sign), or when it is *no worse than eager* against the same op run by eager in float64:
 
@@ -74,7 +74,11 @@ def compare(compiled: Any, eager: Any, reference: Any, work: Work) -> str | None
 
 def _compare_one(ours: Any, theirs: Any, ref: Any, work: Work) -> str | None:
     if not isinstance(theirs, torch.Tensor):
-        return None if type(ours) is type(theirs) and (ours == theirs or ours != ours) else f"{ours!r} instead of {theirs!r}"
+        return (
+            None
+            if type(ours) is type(theirs) and (ours == theirs or ours != ours)
+            else f"{ours!r} instead of {theirs!r}"
+        )
     if not isinstance(ours, torch.Tensor):
         return f"{type(ours).__name__} instead of a tensor"
     return _layout_fault(ours, theirs) or _value_fault(ours, theirs, ref, work)
@@ -152,5 +156,6 @@ def _report(ours: torch.Tensor, theirs: torch.Tensor, ref: torch.Tensor | None, 
     at = wrong.nonzero()[0]
     place: Sequence[int] = at.tolist()
     index = tuple(place)
-    text = f"{int(wrong.sum())} of {wrong.numel()} elements differ, first at {place}: {ours[index].item()!r} instead of {theirs[index].item()!r}"
+    counts = f"{int(wrong.sum())} of {wrong.numel()} elements differ"
+    text = f"{counts}, first at {place}: {ours[index].item()!r} instead of {theirs[index].item()!r}"
     return text if ref is None else f"{text} (float64: {ref[index].item()!r})"

@@ -39,16 +39,22 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--part", default="1/1", help="i/n: run the i-th of n parts")
     parser.add_argument("--dynamic", action="store_true", help="compile with dynamic=True")
-    parser.add_argument("--layouts", action="store_true", help="non-contiguous arguments for pointwise ops and reductions instead")
+    parser.add_argument(
+        "--layouts", action="store_true", help="non-contiguous arguments for pointwise ops and reductions instead"
+    )
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=180, help="seconds an op may take")
     parser.add_argument("--json", type=pathlib.Path, help="where the outcomes go")
-    parser.add_argument("--cache-dir", default=os.path.join(tempfile.gettempdir(), "xpu_aten_opinfo_cache"), help="kernels kept between runs")
+    parser.add_argument(
+        "--cache-dir",
+        default=os.path.join(tempfile.gettempdir(), "xpu_aten_opinfo_cache"),
+        help="kernels kept between runs",
+    )
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
 
-# ---- the child: one op a line in, its outcomes as one line of JSON out ---------------------------------------------------
+# ---- the child: one op a line in, its outcomes as one line of JSON out -----------------------------------------------
 
 
 def child(options: argparse.Namespace) -> None:
@@ -72,7 +78,7 @@ def child(options: argparse.Namespace) -> None:
         print(json.dumps(rows), file=answers, flush=True)
 
 
-# ---- the parent --------------------------------------------------------------------------------------------------------
+# ---- the parent ------------------------------------------------------------------------------------------------------
 
 
 class Child:
@@ -85,7 +91,13 @@ class Child:
     def ask(self, name: str, timeout: float) -> list[Row]:
         """The outcomes of one op. A process that dies or hangs is replaced at the next call."""
         if self.process is None:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self.environment)
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=self.environment,
+            )
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(f"{name}\n".encode())
         self.process.stdin.flush()
@@ -98,7 +110,18 @@ class Child:
         code = self.process.wait()
         self.process = None
         detail = f"the process died with {code}" if ready else f"took more than {timeout:.0f} s"
-        return [{"op": name, "sample": "?", "verdict": "error", "detail": detail, "graphs": 0, "kernels": 0, "externs": [], "fallbacks": []}]
+        return [
+            {
+                "op": name,
+                "sample": "?",
+                "verdict": "error",
+                "detail": detail,
+                "graphs": 0,
+                "kernels": 0,
+                "externs": [],
+                "fallbacks": [],
+            }
+        ]
 
     def close(self) -> None:
         """End the process."""
@@ -119,7 +142,7 @@ def chosen_ops(options: argparse.Namespace) -> list[str]:
     if options.shuffle:
         random.Random(options.seed).shuffle(names)
     part, parts = map(int, options.part.split("/"))
-    return names[part - 1::parts]
+    return names[part - 1 :: parts]
 
 
 def run(options: argparse.Namespace, argv: list[str]) -> list[Row]:
@@ -160,8 +183,10 @@ def summary(rows: list[Row]) -> str:
     bare = [r for r in good if not r["externs"]]
     judged = [r for r in good if not r["externs"] or r["fallbacks"]]
     lines = [
-        f"{len(rows)} samples: " + ", ".join(f"{verdicts[v]} {v}" for v in ("ok", "wrong", "error", "known", "skipped")),
-        f"of {len(good)} that are ok and reached the backend, {len(bare)} left nothing to ATen, {len(good) - len(judged)} only on purpose, "
+        f"{len(rows)} samples: "
+        + ", ".join(f"{verdicts[v]} {v}" for v in ("ok", "wrong", "error", "known", "skipped")),
+        f"of {len(good)} that are ok and reached the backend, {len(bare)} left nothing to ATen, "
+        f"{len(good) - len(judged)} only on purpose, "
         f"{len(judged) - len(bare)} for want of lowering",
     ]
     reasons = collections.Counter(f for r in rows for f in set(r["fallbacks"]))

@@ -53,7 +53,9 @@ def test_layout_and_type_are_eagers():
     assert "strides" in (_judge(torch.zeros(3, 2).t(), eager) or "")
     assert "dtype" in (_judge(eager.double(), eager) or "")
     assert "shape" in (_judge(torch.zeros(3, 2), eager) or "")
-    assert _judge(torch.zeros(1, 3).t(), torch.zeros(3, 1)) is None  # a dimension of one element has no stride to speak of
+    assert (
+        _judge(torch.zeros(1, 3).t(), torch.zeros(3, 1)) is None
+    )  # a dimension of one element has no stride to speak of
 
 
 def test_sums_are_judged_by_their_terms():

@@ -46,7 +46,7 @@ ANY: dict[str, Formula] = {
     "float power": lambda x, y: x.abs() ** 0.5,
     "sign": lambda x, y: x.sign(),
     "to bool": lambda x, y: x.bool(),
-    "logical and": lambda x, y: torch.logical_and(x, y),
+    "logical and": torch.logical_and,
     "constant and cast": lambda x, y: torch.full((1,), 0.1, dtype=torch.float32).to(torch.float64) * x,
 }
 WHOLE: dict[str, Formula] = {
@@ -82,7 +82,7 @@ BOOLS: dict[str, Formula] = {
     "compare with an int": lambda x, y: x == 1,
     "count": lambda x, y: x.sum(),
     "mean": lambda x, y: x.float().mean(),
-    "maximum": lambda x, y: torch.maximum(x, y),
+    "maximum": torch.maximum,
     "to int8": lambda x, y: x.to(torch.int8) - y.to(torch.int8),
 }
 ROUNDED: dict[str, Formula] = {
@@ -137,15 +137,23 @@ def test_bools() -> None:
 def test_special_values(dtype: torch.dtype) -> None:
     special = torch.tensor([0.0, -0.0, 1.0, -1.0, 2.5, -2.5, math.inf, -math.inf, math.nan], dtype=dtype)
     x, y = (t.reshape(-1) for t in torch.meshgrid(special, special, indexing="ij"))
-    formulas: dict[str, Formula] = {
-        name: getattr(torch, name)
-        for name in ("maximum", "minimum", "fmax", "fmin", "remainder", "fmod", "floor_divide", "pow", "atan2", "copysign", "xlogy", "hypot",
-                     "logaddexp", "nextafter", "true_divide", "eq", "lt", "ge", "heaviside")  # fmt: skip
-    }
-    formulas |= {f"power {p}": lambda x, y, p=p: x**p for p in (0.5, -0.5, 2, 3, -1, -2, 0, 1, math.inf)}  # type: ignore[misc]
+    names = (
+        "maximum minimum fmax fmin remainder fmod floor_divide pow atan2 copysign xlogy hypot logaddexp nextafter "
+        "true_divide eq lt ge heaviside"
+    )
+    formulas: dict[str, Formula] = {name: getattr(torch, name) for name in names.split()}
+    for power in (0.5, -0.5, 2, 3, -1, -2, 0, 1, math.inf):
+        formulas[f"power {power}"] = lambda x, y, power=power: x**power  # type: ignore[misc]
     formulas |= {
-        "argmax": lambda x, y: x.reshape(9, 9).t().argmax(-1), "amax": lambda x, y: y.reshape(9, 9).amax(0), "clamp": lambda x, y: x.clamp(-1, 2),
-        "sign": lambda x, y: x.sign(), "relu": lambda x, y: x.relu(), "round": lambda x, y: x.round(), "any": lambda x, y: x.reshape(9, 9).any(-1),
-        "isfinite": lambda x, y: x.isfinite(), "nan_to_num": lambda x, y: x.nan_to_num(), "softmax": lambda x, y: y.reshape(9, 9)[:, :6].softmax(-1),
-    }  # fmt: skip
+        "argmax": lambda x, y: x.reshape(9, 9).t().argmax(-1),
+        "amax": lambda x, y: y.reshape(9, 9).amax(0),
+        "any": lambda x, y: x.reshape(9, 9).any(-1),
+        "softmax": lambda x, y: y.reshape(9, 9)[:, :6].softmax(-1),
+        "clamp": lambda x, y: x.clamp(-1, 2),
+        "sign": lambda x, y: x.sign(),
+        "relu": lambda x, y: x.relu(),
+        "round": lambda x, y: x.round(),
+        "isfinite": lambda x, y: x.isfinite(),
+        "nan_to_num": lambda x, y: x.nan_to_num(),
+    }
     _agree(formulas, x, y)
