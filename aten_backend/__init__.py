@@ -7,13 +7,19 @@ import pathlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aten_backend.comparison.entry import compare as compare
     from aten_backend.explanation import Explanation as Explanation
     from aten_backend.explanation import explain as explain
     from aten_backend.options import Options as Options
 
-__all__ = ["Explanation", "Options", "explain"]
+__all__ = ["Explanation", "Options", "compare", "explain"]
 
-_PUBLIC = {"explain": "aten_backend.explanation", "Explanation": "aten_backend.explanation", "Options": "aten_backend.options"}
+_PUBLIC = {
+    "compare": "aten_backend.comparison.entry",
+    "explain": "aten_backend.explanation",
+    "Explanation": "aten_backend.explanation",
+    "Options": "aten_backend.options",
+}
 
 
 def _check_neighbours() -> None:

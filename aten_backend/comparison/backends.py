@@ -1,0 +1,111 @@
+"""The backends by name, and how each is made to start cold."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._dynamo.utils import counters
+
+from aten_backend.backend import xpu_aten
+from aten_backend.options import Options
+from aten_backend.pipeline import compiler_for
+from runtime.cache import SpirvCache
+
+EAGER, AGAIN, OURS, INDUCTOR = "eager", "eager again", "xpu_aten", "inductor"
+DEFAULT = (EAGER, OURS, INDUCTOR)
+IRS = ("aten", "prims")
+
+
+class BackendError(Exception):
+    """A name that is no backend."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """What ``torch.compile`` is given, and the name in tables: ours may name its IR, as in ``xpu_aten:prims``."""
+
+    name: str
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_eager(self) -> bool:
+        return self.name in (EAGER, AGAIN)
+
+    @property
+    def is_ours(self) -> bool:
+        return self.name.partition(":")[0] == OURS
+
+    def compile(self, fn: Callable[..., Any], dynamic: bool | None) -> Callable[..., Any]:
+        """``fn`` through torch.compile; itself for eager."""
+        if self.is_eager:
+            return fn
+        # The function, not its name: ours need not be installed to be compared.
+        backend: Any = xpu_aten if self.is_ours else self.name
+        return torch.compile(fn, backend=backend, dynamic=dynamic, options=self.options or None)
+
+
+def parse(names: list[str] | tuple[str, ...], again: bool = True) -> list[Backend]:
+    """Backends by their names. ``eager`` stands for two: eager against itself is the noise floor."""
+    found: list[Backend] = []
+    for name in dict.fromkeys(names):
+        base, colon, ir = name.partition(":")
+        if colon and (base != OURS or ir not in IRS):
+            raise BackendError(f"{name!r} is no backend. Of ours there are {', '.join(f'{OURS}:{ir}' for ir in IRS)}.")
+        if base not in (EAGER, OURS) and base not in torch._dynamo.list_backends(exclude_tags=()):
+            known = ", ".join((EAGER, OURS, *torch._dynamo.list_backends()))
+            raise BackendError(f"torch knows no backend {name!r}. Known: {known}.")
+        found.append(Backend(name, {"ir": ir} if ir else {}))
+        if base == EAGER and again:
+            found.append(Backend(AGAIN))
+    return found
+
+
+@contextlib.contextmanager
+def caches_in(folder: Path) -> Iterator[None]:
+    """Every compiler's cache in ``folder``, and nothing remembered in memory: an empty folder makes compiles cold."""
+    names = {"XPU_ATEN_CACHE_DIR": "xpu_aten", "TORCHINDUCTOR_CACHE_DIR": "torch", "TRITON_CACHE_DIR": "triton"}
+    old = {name: os.environ.get(name) for name in names}
+    os.environ.update({name: str(folder / part) for name, part in names.items()})
+    try:
+        compiler_for(Options.parse()).start_over(SpirvCache())
+        if "torch._inductor" in sys.modules:
+            _inductor_code().clear_memory_caches()
+        yield
+    finally:
+        for name, value in old.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        compiler_for(Options.parse()).start_over(SpirvCache())
+
+
+@contextlib.contextmanager
+def counted(backend: Backend) -> Iterator[dict[str, int]]:
+    """Counts of what ``backend`` compiles meanwhile: filled at the end. Names are those of our counters."""
+    counts: dict[str, int] = {}
+    counters["xpu_aten"].clear()
+    if backend.name == INDUCTOR:
+        with _inductor_code().captured_code() as code:
+            yield counts
+        found = _inductor_code().count(code)
+        counts.update(kernels=found.kernels, launches=found.calls, loops=found.loops, extern_calls=found.extern_calls)
+        return
+    yield counts
+    mine = counters["xpu_aten"]
+    if mine:
+        counts.update(kernels=mine["sycl_kernels"], launches=mine["kernel_calls"], extern_calls=mine["extern_calls"],
+                      fallback_nodes=mine["fallback_nodes"], second_stages=mine["second_stages"])  # fmt: skip
+
+
+def _inductor_code() -> Any:
+    """By name, when it is needed: importing Inductor takes seconds, and most commands do without."""
+    return importlib.import_module("aten_backend.loop_level.inductor_code")

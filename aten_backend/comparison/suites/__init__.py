@@ -1,0 +1,28 @@
+"""The suites that come with the project, by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from aten_backend.comparison.suites import dynamic, fusion, models, training
+from aten_backend.comparison.workloads import Workload, WorkloadError
+
+SUITES: dict[str, tuple[Workload, ...]] = {
+    "fusion": fusion.WORKLOADS,
+    "models": models.WORKLOADS,
+    "training": training.WORKLOADS,
+    "dynamic": dynamic.WORKLOADS,
+}
+
+
+def select(names: Iterable[str], only: str = "") -> list[Workload]:
+    """The workloads of the suites ``names`` whose label contains ``only``. WorkloadError for an unknown suite."""
+    found: list[Workload] = []
+    for name in names:
+        if name not in SUITES:
+            close = difflib.get_close_matches(name, SUITES, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise WorkloadError(f"There is no suite {name!r}.{hint} Known: {', '.join(SUITES)}.")
+        found += [workload for workload in SUITES[name] if only in workload.label]
+    return found
