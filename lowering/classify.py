@@ -122,6 +122,8 @@ def _inline(gm: GraphModule, fused: set[Node], views: set[Node]) -> frozenset[No
         if node in fused and not graph.is_getitem(node) and TABLE[node.target].once:
             for source in node.all_input_nodes:
                 _inline_chain(source, fused, views, inline, READ_ONCE_CHAIN // len(node.all_input_nodes))
+    if any(graph.is_mutation(n) for n in gm.graph.nodes if n.op == "call_function"):
+        inline = {n for n in inline if TABLE[n.target].kind is Kind.FACTORY}  # what is read may be overwritten by then
     return frozenset(inline)
 
 
