@@ -12,6 +12,7 @@ import torch
 from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten
 
 from aten_backend.backend import xpu_aten
@@ -51,6 +52,21 @@ def lowered(
     chosen = Options.parse(None, {"ir": ir, **(options or {})})
     graphs = graphs_of(fn, *args, ir=ir, dynamic=dynamic)
     return [lower(gm, chosen, GENERIC, StageRunner((Verifier(),)), {}) for gm in graphs]
+
+
+def traced(fn: Callable[..., Any], *args: Any) -> GraphModule:
+    """The ATen calls of ``fn`` as they are, writes in place included: AOTAutograd would take those out."""
+    gm = make_fx(fn, tracing_mode="fake")(*args)
+    (output,) = gm.graph.find_nodes(op="output")
+    if not isinstance(output.args[0], (list, tuple)):
+        output.args = ((output.args[0],),)
+    gm.recompile()
+    return gm
+
+
+def lower_graph(gm: GraphModule) -> Lowered:
+    """A graph that is already one of ATen calls."""
+    return lower(gm, Options(), GENERIC, StageRunner((Verifier(),)), {})
 
 
 def kernel_count(fn: Callable[..., Any], *args: Any, ir: str = "aten") -> int:

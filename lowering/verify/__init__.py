@@ -6,12 +6,13 @@ meaning of the artefact, and never by calling the stage that made it.
 
 from __future__ import annotations
 
-from .group import verify_group, verify_parts, verify_schedule
+from .group import evaluate, verify_group, verify_parts, verify_schedule
 from .partition import verify_classes, verify_partition
 from .text import LANGUAGE, verify_kernel, verify_names
 
 __all__ = [
     "LANGUAGE",
+    "evaluate",
     "verify_classes",
     "verify_group",
     "verify_kernel",
