@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from aten_backend.dump import Dump, readable
 from aten_backend.options import Options
 from lowering import verify
 from runtime.verify import verify_plan
@@ -37,13 +38,6 @@ def log_stage(stage: str, artefact: Any, seconds: float) -> None:
     logger.info("%s took %.1f ms", stage, seconds * 1e3)
     if logger.isEnabledFor(logging.DEBUG):
         logger.debug("%s:\n%s", stage, readable(artefact))
-
-
-def readable(artefact: Any) -> str:
-    """An artefact as text."""
-    if isinstance(artefact, (list, tuple)):
-        return "\n\n".join(map(readable, artefact))
-    return str(artefact)
 
 
 class Verifier:
@@ -93,8 +87,14 @@ class Verifier:
 
 
 def observers(options: Options) -> tuple[Observer, ...]:
-    """Who watches a compile under ``options``: the loggers, and the specification of every artefact when asked for."""
-    return (log_stage,) if options.verify == "off" else (log_stage, Verifier())
+    """Who watches a compile under ``options``: the loggers, and when asked for the specification of every artefact, and the
+    writer of all of them."""
+    watchers: list[Observer] = [log_stage]
+    if options.verify != "off":
+        watchers.append(Verifier())
+    if options.dump_dir is not None:
+        watchers.append(Dump(options.dump_dir))
+    return tuple(watchers)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -35,7 +35,7 @@ _DEVICE_TYPES = r"(?:cpu|gpu|accelerator|\*)"
 _FILTER_TERM = rf"(?:{_BACKENDS}(?::{_DEVICE_TYPES})?(?::\d+)?|{_DEVICE_TYPES}(?::\d+)?|\d+)"
 _FILTER = re.compile(rf"{_FILTER_TERM}(?:,{_FILTER_TERM})*")
 
-_warned_variables: set[str] = set()
+_warned: set[str] = set()
 
 
 class OptionError(ValueError):
@@ -166,8 +166,8 @@ class Options:
     autotune: bool = _option(
         False,
         _read_bool,
-        "Measure, for each group, the candidates (schedules, the ATen call, splits of the group) on the device and "
-        'keep the fastest, at the cost of compile time. `mode="max-autotune"` sets it.',
+        "Accepted, with a warning, and without effect so far: meant to measure, for each group, the candidates "
+        '(schedules, the ATen call, splits of the group) and to keep the fastest. `mode="max-autotune"` sets it.',
         affects_code=True,
     )
     disable_ops: tuple[str, ...] = _option(
@@ -179,14 +179,14 @@ class Options:
     fusion_fuel: int | None = _option(
         None,
         _optional_count(0),
-        "Fuse only the first n groups of a process and leave the rest to ATen, for bisecting. None: no limit.",
+        "Fuse only the first n groups of each graph and leave the rest to ATen, for bisecting. None: no limit.",
         affects_code=True,
     )
     verify: Literal["off", "artifacts", "numerics"] = _option(
         "off",
         _one_of("off", "artifacts", "numerics"),
-        '"artifacts" checks the result of every compiler stage against that stage\'s specification; "numerics" does '
-        "so too, and runs every group beside eager in float64, and reports where it is further from it than eager.",
+        '"artifacts" checks the result of every compiler stage against that stage\'s specification; "numerics", meant to '
+        "run every group beside eager in float64 as well, does no more than that so far, and warns.",
     )
     dump_dir: str | None = _option(
         None,
@@ -219,7 +219,12 @@ class Options:
         values = _from_environment(environ)
         values.update(_from_mode(mode))
         values.update({name: _read(name, value, f"option {name!r}") for name, value in given.items()})
-        return cls(**values)
+        parsed = cls(**values)
+        if parsed.autotune:
+            _warn_once("autotune", "xpu_aten: autotune has no effect so far; the default schedules are used.")
+        if parsed.verify == "numerics":
+            _warn_once("numerics", 'xpu_aten: verify="numerics" checks artifacts only so far, no numbers.')
+        return parsed
 
     def affects_code(self) -> tuple[tuple[str, Any], ...]:
         """The options that change what is generated, for cache keys; the others never may."""
@@ -257,20 +262,24 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
             continue
         name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
         if variable != ENVIRONMENT_PREFIX + name.upper() or name not in OPTION_NAMES:
-            _warn_once(variable)
+            _unknown_variable(variable)
         elif text:
             values[name] = _read(name, text, f"environment variable {variable}")
     return values
 
 
-def _warn_once(variable: str) -> None:
+def _unknown_variable(variable: str) -> None:
     """An unknown variable is not an error: it may belong to another version of this package."""
-    if variable in _warned_variables:
-        return
-    _warned_variables.add(variable)
     known = [ENVIRONMENT_PREFIX + name.upper() for name in OPTION_NAMES]
     message = f"xpu_aten: environment variable {variable} is none of ours and is ignored.{_suggest(variable, known)}"
-    warnings.warn(f"{message} Known: {', '.join(known)}.", stacklevel=2)
+    _warn_once(variable, f"{message} Known: {', '.join(known)}.")
+
+
+def _warn_once(cause: str, message: str) -> None:
+    """One warning a cause and process."""
+    if cause not in _warned:
+        _warned.add(cause)
+        warnings.warn(message, stacklevel=3)
 
 
 def _unknown_option(name: object) -> str:

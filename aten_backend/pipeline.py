@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from torch._dynamo.utils import counters
 from torch.fx import GraphModule, Node
 
+from aten_backend import fuel
 from aten_backend.observe import StageRunner
 from aten_backend.options import Options
 from lowering.build import build
@@ -57,6 +58,8 @@ def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, l
     gm = run("passes", run_passes, gm)
     classes = run("classify", classify, gm, options.disable_ops, lost)
     cut = run("partition", partition, gm, classes, traits)
+    if exhausted := fuel.spend(cut.groups, options.fusion_fuel):
+        return lower(gm, options, traits, run, {**lost, **exhausted})
     groups = [g for g in cut.groups if g.stored]
     bodies = run("build", lambda: [collapse(build(cut, g)) for g in groups])
     stages = run("split", lambda: [split_long(b, traits) for b in bodies])
@@ -93,7 +96,10 @@ def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> Compil
 
 def compile_kernels(lowered: Lowered, workers: KernelCompiler) -> dict[str, CompiledKernel]:
     """Binaries of all kernels of a graph, compiled side by side."""
+    hits, misses = workers.hits, workers.misses
     futures = {name: workers.submit(kernel.source) for name, kernel in lowered.distinct.items()}
+    counters["xpu_aten"]["cache_hits"] += workers.hits - hits
+    counters["xpu_aten"]["cache_misses"] += workers.misses - misses
     return {name: future.result() for name, future in futures.items()}
 
 

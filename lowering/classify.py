@@ -46,6 +46,11 @@ class Classes:
     host: frozenset[Node]
     refused: Mapping[Node, str]
 
+    def __str__(self) -> str:
+        parts = {"fused": self.fused - self.inline, "inline": self.inline, "views": self.views, "host": self.host}
+        lines = [f"{name}: {', '.join(sorted(n.name for n in nodes))}" for name, nodes in parts.items()]
+        return "\n".join(lines + [f"ATen: {n.name}: {reason}" for n, reason in self.refused.items()])
+
     def refusals(self) -> tuple[Refusal, ...]:
         """What is left to ATen, in the graph's order."""
         return tuple(Refusal(n.name, op_name(n), reason, user_line(n), reason in ops.DELIBERATE) for n, reason in self.refused.items())

@@ -16,7 +16,7 @@ from torch.fx import GraphModule, Node
 
 from . import graph
 from .axes import Axes, Dim, Dims, Space
-from .classify import Classes, Refusal
+from .classify import Classes, Refusal, op_name
 from .index import ONE, ZERO, Axis, Index, atom, product
 from .ops import TABLE, Kind
 from .target import Traits
@@ -39,6 +39,10 @@ class Group:
     dims: Mapping[Node, Dims]
     full: Mapping[Node, Dims]
 
+    def __str__(self) -> str:
+        ops = ", ".join(f"{op_name(n)} -> {n.name}" for n in self.nodes if not graph.is_getitem(n))
+        return f"group over {len(self.space.rows)} rows, {len(self.space.cols)} cols [{ops}] stores {', '.join(n.name for n in self.stored)}"
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Extern:
@@ -46,6 +50,9 @@ class Extern:
 
     node: Node
     reason: str
+
+    def __str__(self) -> str:
+        return f"ATen {op_name(self.node)} -> {self.node.name}: {self.reason}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -62,6 +69,9 @@ class Partition:
     def groups(self) -> tuple[Group, ...]:
         """The fusion groups alone."""
         return tuple(s for s in self.steps if isinstance(s, Group))
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps))
 
 
 @dataclasses.dataclass

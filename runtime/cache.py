@@ -35,6 +35,9 @@ class CompiledKernel:
     spirv: bytes
     llvm: str
 
+    def __str__(self) -> str:
+        return f"{self.name}: {len(self.spirv)} bytes of SPIR-V\n{self.llvm}"
+
 
 def default_dir() -> pathlib.Path:
     """XPU_ATEN_CACHE_DIR, else xpu_aten in XDG_CACHE_HOME, else ~/.cache/xpu_aten."""

@@ -143,6 +143,8 @@ class KernelCompiler:
         self.python = python or os.environ.get("XPU_ATEN_COMPILER_PYTHON") or sys.executable
         self.workers = max(1, workers)
         self.cache = cache
+        self.hits = self.misses = 0
+        """Kernels that were at hand, in this process or on disk, and kernels that had to be compiled."""
         self._reset()
         _registry.all.add(self)
 
@@ -172,14 +174,17 @@ class KernelCompiler:
         with self._lock:
             known = self._futures.get(kernel.name)
             if known is not None and not _failed(known):
+                self.hits += 1
                 return known
             future: CompileFuture = concurrent.futures.Future()
             self._futures[kernel.name] = future
         key = self._key(kernel) if self.cache is not None else ""
         found = self.cache.load(key) if self.cache is not None else None
         if found is not None:
+            self.hits += 1
             future.set_result(found)
             return future
+        self.misses += 1
         if self._closed:
             future.set_exception(RuntimeSetupError("the kernel compiler is shut down"))
             return future

@@ -158,7 +158,7 @@ def test_refused_environment_value_names_the_variable():
 
 
 def test_unknown_variable_warns_once(monkeypatch):
-    monkeypatch.setattr(options_module, "_warned_variables", set())
+    monkeypatch.setattr(options_module, "_warned", set())
     with pytest.warns(UserWarning, match="XPU_ATEN_DUMPDIR.*Did you mean 'XPU_ATEN_DUMP_DIR'"):
         parse(XPU_ATEN_DUMPDIR="x")
     with warnings.catch_warnings():
