@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch.fx import GraphModule
 
+from aten_backend import cached
+from aten_backend.cached import CachedGraph
 from aten_backend.observe import StageRunner, observers
 from aten_backend.options import Options
-from aten_backend.pipeline import compile_graph, compiler_for
+from aten_backend.pipeline import compile_graph, compiler_for, device_opens
 from lowering.decompose import decompositions
 
 
@@ -24,15 +29,31 @@ def xpu_aten(gm: GraphModule, example_inputs: Sequence[Any], *, mode: str | None
     that does not exist, and the lowering's and the runtime's named errors under ``fallback="error"``.
     """
     chosen = Options.parse(mode, options)
-    compiler_for(chosen).start()  # workers take seconds to start: meanwhile AOTAutograd traces
     run = StageRunner(observers(chosen))
 
-    def compile_one(graph: GraphModule, inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
-        return compile_graph(graph, chosen, run).run
+    def compile_one(graph: GraphModule, inputs: Sequence[Any]) -> CachedGraph:
+        return compile_graph(graph, chosen, run)
 
+    forward, backward, inference = (SerializableAOTDispatchCompiler(CachedGraph, compile_one) for _ in range(3))
     backend = aot_autograd(
-        fw_compiler=compile_one, bw_compiler=compile_one, inference_compiler=compile_one,
+        fw_compiler=forward, bw_compiler=backward, inference_compiler=inference,
         decompositions=decompositions(chosen.ir), partition_fn=min_cut_rematerialization_partition,
     )  # fmt: skip
-    with torch._dynamo.utils.dynamo_timed("xpu_aten"):
+    with _early_workers(chosen), cached.enabled(chosen, lambda: device_opens(chosen)), torch._dynamo.utils.dynamo_timed("xpu_aten"):
         return backend(gm, example_inputs)
+
+
+@contextlib.contextmanager
+def _early_workers(options: Options) -> Iterator[None]:
+    """Start the compiler processes while AOTAutograd traces, as they take seconds; not where its cache has the graph."""
+    timer = threading.Timer(CACHE_LOOKUP, compiler_for(options).start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+CACHE_LOOKUP = 0.2
+"""Seconds in which a graph that is in AOTAutograd's cache has been found."""

@@ -13,6 +13,7 @@ from torch._dynamo.utils import counters
 from torch.fx import GraphModule, Node
 
 from aten_backend import fuel
+from aten_backend.cached import CachedGraph
 from aten_backend.observe import StageRunner
 from aten_backend.options import Options
 from lowering.build import build
@@ -29,7 +30,7 @@ from runtime import compiler, devices
 from runtime.compiler import CompiledKernel, KernelCompiler
 from runtime.devices import Device
 from runtime.errors import DeviceNotFoundError, KernelCompileError, LaunchError, ToolchainMissingError, WorkerDiedError
-from runtime.executor import CompiledGraph, link
+from runtime.executor import link
 from runtime.plan import LaunchPlan, make_plan
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, l
     return Lowered(cut, by_group, run("plan", make_plan, cut, by_group))
 
 
-def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> CompiledGraph:
+def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> CachedGraph:
     """Compile one decomposed graph. What cannot be compiled is left to ATen, or raises under ``fallback="error"``."""
     name = f"graph{next(_graphs)}"
     lost: dict[str, str] = {}
@@ -90,8 +91,10 @@ def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> Compil
             _lose(error, lowered, options, lost)
     launched = [binaries[k.source.name] for k in lowered.plan.kernels]
     graph = run("link", link, lowered.plan, launched, device, name)
-    _count(lowered)
-    return graph
+    counts = _counts(lowered)
+    counters["xpu_aten"].update(counts)  # adds: it is a Counter
+    kernels = tuple((k.source, dataclasses.replace(b, llvm="")) for k, b in zip(lowered.plan.kernels, launched, strict=True))
+    return CachedGraph(lowered.plan.text, dict(lowered.plan.constants), kernels, options.device, counts, not lost, graph)
 
 
 def compile_kernels(lowered: Lowered, workers: KernelCompiler) -> dict[str, CompiledKernel]:
@@ -107,6 +110,15 @@ def compiler_for(options: Options) -> KernelCompiler:
     """The compiler processes that ``options`` ask for."""
     workers = options.compile_workers or min(4, os.cpu_count() or 1)
     return compiler.shared(options.compiler_python, workers, options.cache_dir, options.cache)
+
+
+def device_opens(options: Options) -> bool:
+    """Whether the device that ``options`` name can be used here."""
+    try:
+        devices.resolve(options.device)
+    except (DeviceNotFoundError, ToolchainMissingError, LaunchError):
+        return False  # compile_graph meets it again, and reports it
+    return True
 
 
 def traits_of(device: Device) -> Traits:
@@ -176,15 +188,16 @@ def _refuse_fallback(cut: Partition, options: Options) -> None:
         raise UnsupportedOpError(missing[0].op, missing[0].reason, missing[0].source)
 
 
-def _count(lowered: Lowered) -> None:
-    """Add to ``torch._dynamo.utils.counters["xpu_aten"]``."""
-    stats = counters["xpu_aten"]
-    stats["graphs"] += 1
-    stats["sycl_kernels"] += len(lowered.distinct)
-    stats["kernel_calls"] += len(lowered.plan.kernels)
-    stats["second_stages"] += sum(len(kernels) - 1 for kernels in lowered.kernels.values() if kernels)
-    stats["extern_calls"] += lowered.plan.extern_calls
-    stats["fallback_nodes"] += len(unexpected(lowered.partition))
+def _counts(lowered: Lowered) -> dict[str, int]:
+    """What a graph adds to ``torch._dynamo.utils.counters["xpu_aten"]``."""
+    return {
+        "graphs": 1,
+        "sycl_kernels": len(lowered.distinct),
+        "kernel_calls": len(lowered.plan.kernels),
+        "second_stages": sum(len(kernels) - 1 for kernels in lowered.kernels.values() if kernels),
+        "extern_calls": lowered.plan.extern_calls,
+        "fallback_nodes": len(unexpected(lowered.partition)),
+    }
 
 
 __all__ = ["Classes", "Lowered", "compile_graph", "lower", "unexpected"]

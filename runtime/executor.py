@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import linecache
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from lowering.artifacts import KernelSource
 
 from .compiler import CompiledKernel
 from .devices import Device
@@ -17,21 +19,31 @@ from .plan import LaunchPlan, namespace
 class CompiledGraph:
     """A graph ready to run. ``run`` takes its inputs as one list, which it empties (the boxed convention of AOTAutograd)."""
 
-    plan: LaunchPlan
+    text: str
     device: Device | None
     run: Callable[[list[Any]], tuple[Any, ...]]
+
+    def __str__(self) -> str:
+        return f"linked for {self.device.name if self.device is not None else 'no device'}"
 
 
 def link(plan: LaunchPlan, compiled: Sequence[CompiledKernel], device: Device | None, name: str) -> CompiledGraph:
     """Build each launch's kernel on ``device`` (None where there is nothing to launch) and make the plan callable."""
+    kernels = [(kernel.source, binary) for kernel, binary in zip(plan.kernels, compiled, strict=True)]
+    return link_text(plan.text, plan.constants, kernels, device, name)
+
+
+def link_text(text: str, constants: Mapping[str, Any], kernels: Sequence[tuple[KernelSource, CompiledKernel]], device: Device | None,
+              name: str) -> CompiledGraph:
+    """The same from a plan's text; ``kernels`` has the source and the binary of each launch, in order."""
     launches = []
-    for kernel, binary in zip(plan.kernels, compiled, strict=True):
+    for source, binary in kernels:
         assert device is not None
-        launches.append(build_kernel(device, binary, kernel.source).bind().launch)
-    scope = namespace(plan, launches, device.wait if device is not None else lambda: None)
+        launches.append(build_kernel(device, binary, source).bind().launch)
+    scope = namespace(constants, launches, device.wait if device is not None else lambda: None)
     filename = f"<xpu_aten plan {name}>"
-    linecache.cache[filename] = (len(plan.text), None, plan.text.splitlines(keepends=True), filename)  # for tracebacks
-    exec(compile(plan.text, filename, "exec"), scope)  # noqa: S102
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)  # for tracebacks
+    exec(compile(text, filename, "exec"), scope)  # noqa: S102
     call = scope["call"]
     call._boxed_call = True  # AOTAutograd's mark for this convention
-    return CompiledGraph(plan, device, call)
+    return CompiledGraph(text, device, call)

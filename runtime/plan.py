@@ -335,8 +335,8 @@ def _check(error: torch.Tensor) -> None:
         raise IndexError(ERRORS[code])
 
 
-def namespace(plan: LaunchPlan, launches: Sequence[Callable], wait: Callable[[], None]) -> dict[str, Any]:
-    """The globals of the plan's text."""
+def namespace(constants: Mapping[str, Any], launches: Sequence[Callable], wait: Callable[[], None]) -> dict[str, Any]:
+    """The globals of a plan's text."""
     names = {
         "torch": torch,
         "math": math,
@@ -345,7 +345,7 @@ def namespace(plan: LaunchPlan, launches: Sequence[Callable], wait: Callable[[],
         "wait": wait,
         "check": _check,
     }
-    return {**names, **plan.constants, **{f"k{i}": launch for i, launch in enumerate(launches)}}
+    return {**names, **constants, **{f"k{i}": launch for i, launch in enumerate(launches)}}
 
 
 def make_plan(partition: Partition, kernels: Mapping[Group, tuple[Kernel, ...]]) -> LaunchPlan:
