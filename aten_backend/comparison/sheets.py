@@ -118,7 +118,7 @@ def _counts(comparison: Comparison, backend: str) -> Sheet:
     notes = (
         "Launches: kernels that one run launches, the backward pass included; distinct: how many different ones.",
         "Inductor: calls of fused kernels in the wrappers that it generates. One such call may run several loop nests, "
-        "one after the other: loops has their number, over the distinct kernels.",
+        "one after the other: loops has their number.",
         "ATen: calls of ATen or of a library. Fallbacks: nodes that ours has no lowering for.",
     )
     return Sheet(f"Kernels of {backend} and of Inductor", _COUNT_HEADINGS, rows, 1, notes)

@@ -15,7 +15,7 @@ _DEFINITION = re.compile(r"^(\w+) = async_compile\.(?:cpp_pybinding|cpp|triton)\
 _EXTERN = re.compile(
     r"^ +(?:[\w, ]+ = )?(?:extern_kernels|torch\.ops|aten|inductor_ops|_quantized)\.[\w.]+\(", re.MULTILINE
 )
-_KERNEL_TEXT = re.compile(r"async_compile\.cpp_pybinding\(.*?r?'''(.*?)'''", re.DOTALL)
+_KERNEL_TEXT = re.compile(r"^(\w+) = async_compile\.cpp_pybinding\(.*?'''(.*?)'''", re.MULTILINE | re.DOTALL)
 _LOOP = re.compile(r"\s*for\s*\(int64_t x\d+=")
 _WRAPPER_END = "def get_args("
 
@@ -29,7 +29,7 @@ class InductorCounts:
     calls: int
     """Calls of fused kernels in the wrappers."""
     loops: int
-    """Loop nests in the bodies of the distinct kernels: a fused C++ kernel may run several, one after the other."""
+    """Loop nests that those calls run: a fused C++ kernel may have several, one after the other."""
     extern_calls: int
     """Calls of ATen and of libraries."""
 
@@ -62,9 +62,9 @@ def _count_one(text: str) -> InductorCounts:
     names = _DEFINITION.findall(text)
     body = text[text.rfind("async_compile.wait(") :].partition(_WRAPPER_END)[0]
     # Triton kernels are called by their method `run`.
-    calls = sum(len(re.findall(rf"^ +{name}(?:\.run)?\(", body, re.MULTILINE)) for name in names)
-    loops = sum(_outer_loops(kernel) for kernel in _KERNEL_TEXT.findall(text))
-    return InductorCounts(len(names), calls, loops, len(_EXTERN.findall(body)))
+    calls = {name: len(re.findall(rf"^ +{name}(?:\.run)?\(", body, re.MULTILINE)) for name in names}
+    loops = sum(calls[name] * _outer_loops(kernel) for name, kernel in _KERNEL_TEXT.findall(text))
+    return InductorCounts(len(names), sum(calls.values()), loops, len(_EXTERN.findall(body)))
 
 
 def _outer_loops(kernel: str) -> int:

@@ -63,7 +63,7 @@ def benchmark_compiled_module(args, times=10, repeat=10):
 
 
 def test_counts():
-    expected = inductor_code.InductorCounts(kernels=2, calls=3, loops=2, extern_calls=2)
+    expected = inductor_code.InductorCounts(kernels=2, calls=3, loops=4, extern_calls=2)
     assert inductor_code.count([WRAPPER]) == expected
     assert inductor_code.count([WRAPPER, WRAPPER]) == expected, "generated, then loaded: one graph"
     assert inductor_code.count([]) == inductor_code.InductorCounts(0, 0, 0, 0)
