@@ -46,7 +46,8 @@ def decompositions(level: str) -> Table:
     if level == "prims":
         table = dict(decomposition_table)
         reads = [op for op, row in TABLE.items() if row.kind is Kind.READ]
-        for op in (*_random_ops(), *reads):  # the references of some reads write into fresh memory piece by piece
+        # the references of some reads write into fresh memory piece by piece; those of _SAME refuse tensor literals
+        for op in (*_random_ops(), *reads, *_SAME):
             table.pop(op, None)
     else:
         table = dict(core_aten_decompositions())
@@ -61,6 +62,7 @@ def decompositions(level: str) -> Table:
     return table
 
 
+_SAME = (aten.alias.default, aten.detach.default, aten.lift.default, aten.lift_fresh.default)
 _COMPOSITE_ROWS = frozenset({aten.lift_fresh_copy.default})
 
 

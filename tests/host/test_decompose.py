@@ -67,3 +67,9 @@ def test_composites_are_taken_apart(fn, ir):
 def test_tables_are_made_once():
     assert decompositions("aten") is decompositions("aten")
     assert len(decompositions("prims")) > len(decompositions("aten"))
+
+
+@pytest.mark.parametrize("ir", ["aten", "prims"])
+def test_tensor_literals(ir):
+    """A literal is a real tensor among fake ones while the graph is traced."""
+    graphs_of(lambda x: x[torch.tensor([0, -1, 0])] * torch.tensor(2.0), r(4, 4), ir=ir)
