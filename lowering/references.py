@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch._decomp import decomposition_table
 from torch._prims_common import get_computation_dtype, suggest_memory_format
 
 aten = torch.ops.aten
@@ -44,4 +45,14 @@ def nll_loss_backward(grad: Tensor, x: Tensor, target: Tensor, weight: Tensor | 
     return torch.where(chosen, scale.to(x.dtype), 0)
 
 
-OWN = {aten.nll_loss_backward.default: nll_loss_backward, aten.native_group_norm.default: native_group_norm}
+def log_sigmoid_forward(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Torch's, with eager's strides: contiguous whatever the argument's are."""
+    out, buffer = decomposition_table[aten.log_sigmoid_forward.default](x)
+    return out.contiguous(), buffer.contiguous()
+
+
+OWN = {
+    aten.log_sigmoid_forward.default: log_sigmoid_forward,
+    aten.native_group_norm.default: native_group_norm,
+    aten.nll_loss_backward.default: nll_loss_backward,
+}

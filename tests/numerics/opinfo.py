@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import torch._dynamo
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.testing._internal.opinfo.core import BinaryUfuncInfo, OpInfo, ReductionOpInfo, UnaryUfuncInfo
+from torch.testing._internal.opinfo.core import BinaryUfuncInfo, OpInfo, UnaryUfuncInfo
 from torch.utils._pytree import tree_flatten, tree_map
 
 import aten_backend.backend as backend_module
@@ -129,9 +129,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def layout_samples(name: str, dtype: torch.dtype) -> Iterator[Sample]:
-    """A sample with tensors of two or more dimensions in every layout of LAYOUTS; for pointwise ops and reductions."""
-    if not isinstance(OPS[name], (UnaryUfuncInfo, BinaryUfuncInfo, ReductionOpInfo)):
-        return
+    """A sample with tensors of two or more dimensions in every layout of LAYOUTS."""
     found = list(samples(name, dtype, 12))
     if isinstance(OPS[name], UnaryUfuncInfo):  # its samples have one dimension
         found = [dataclasses.replace(s, args=_map_tensors(_folded, s.args)) for s in found]

@@ -39,9 +39,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--part", default="1/1", help="i/n: run the i-th of n parts")
     parser.add_argument("--dynamic", action="store_true", help="compile with dynamic=True")
-    parser.add_argument(
-        "--layouts", action="store_true", help="non-contiguous arguments for pointwise ops and reductions instead"
-    )
+    parser.add_argument("--layouts", action="store_true", help="one sample, in several layouts of its arguments")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=180, help="seconds an op may take")
     parser.add_argument("--json", type=pathlib.Path, help="where the outcomes go")
