@@ -36,7 +36,7 @@ class _Walk:
 
     def __init__(self, plan: LaunchPlan) -> None:
         self.plan = plan
-        globals_ = namespace(plan, [print] * len(plan.kernels), lambda: None)
+        globals_ = namespace(plan.constants, [print] * len(plan.kernels), lambda: None)
         self.globals = set(globals_) | set(dir(builtins))
         self.memory: dict[str, frozenset[str]] = {"args": frozenset()}
         self.forgotten: dict[str, int] = {}
