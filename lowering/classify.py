@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Node
 
 from . import graph, ops
 from .errors import user_line
-from .index import product
+from .index import ZERO, product
 from .ops import TABLE, Kind
 
 CHEAP = 4
@@ -129,7 +129,18 @@ def _inline(gm: GraphModule, fused: set[Node], views: set[Node]) -> frozenset[No
                 _inline_chain(source, fused, views, inline, READ_ONCE_CHAIN // len(node.all_input_nodes))
     if any(graph.is_mutation(n) for n in gm.graph.nodes if n.op == "call_function"):
         inline = {n for n in inline if TABLE[n.target].kind is Kind.FACTORY}  # what is read may be overwritten by then
-    return frozenset(inline)
+    return frozenset(n for n in inline if _is_followable(n, views))
+
+
+def _is_followable(node: Node, views: set[Node]) -> bool:
+    """Whether every view of ``node`` has a coordinate map, so that its readers can compute it at any place."""
+    for user in node.users:
+        if user in views:
+            row = TABLE.get(user.target)  # type: ignore[arg-type]
+            at_start = (ZERO,) * len(graph.shape(user))
+            if row is None or row.pull is None or row.pull(user, at_start) is None or not _is_followable(user, views):
+                return False
+    return True
 
 
 def _leaves_kernels(node: Node, fused: set[Node], views: set[Node]) -> bool:
