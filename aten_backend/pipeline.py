@@ -19,7 +19,8 @@ from aten_backend.options import Options
 from lowering.build import build
 from lowering.classify import Classes, Refusal, classify, op_name
 from lowering.emit import Kernel, emit
-from lowering.errors import UnsupportedOpError, user_line
+from lowering.errors import ArtifactError, UnsupportedOpError, user_line
+from lowering.ir import GroupIR
 from lowering.partition import Group, Partition, partition
 from lowering.passes import run_passes
 from lowering.schedule import choose
@@ -62,7 +63,7 @@ def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, l
     if exhausted := fuel.spend(cut.groups, options.fusion_fuel):
         return lower(gm, options, traits, run, {**lost, **exhausted})
     groups = [g for g in cut.groups if g.stored]
-    bodies = run("build", lambda: [collapse(build(cut, g)) for g in groups])
+    bodies = run("build", lambda: [_build(cut, g) for g in groups])
     stages = run("split", lambda: [split_long(b, traits) for b in bodies])
     schedules = run("schedule", lambda: [[choose(b, traits, chunk) for b, chunk in parts] for parts in stages])
     kernels = run("emit", lambda: [tuple(emit(b, s, traits.local_memory) for (b, _), s in zip(parts, chosen, strict=True))
@@ -72,6 +73,14 @@ def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, l
     return Lowered(cut, by_group, run("plan", make_plan, cut, by_group))
 
 
+def _build(cut: Partition, group: Group) -> GroupIR:
+    try:
+        return collapse(build(cut, group))
+    except ArtifactError as error:
+        error.nodes = tuple(n.name for n in group.nodes)
+        raise
+
+
 def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> CachedGraph:
     """Compile one decomposed graph. What cannot be compiled is left to ATen, or raises under ``fallback="error"``."""
     name = f"graph{next(_graphs)}"
@@ -79,7 +88,11 @@ def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> Cached
     device = _open(gm, options, lost)
     traits = GENERIC if device is None else traits_of(device)
     while True:
-        lowered = lower(gm, options, traits, run, lost)
+        try:
+            lowered = lower(gm, options, traits, run, lost)
+        except ArtifactError as error:
+            _lose_group(error, options, lost)
+            continue
         _refuse_fallback(lowered.partition, options)
         if not lowered.plan.kernels:
             binaries: dict[str, CompiledKernel] = {}
@@ -166,6 +179,14 @@ def _lose(
     else:
         _warn_once(f"xpu_aten runs everything in eager: {reason}")
     lost.update({n.name: reason for n in nodes})
+
+
+def _lose_group(error: ArtifactError, options: Options, lost: dict[str, str]) -> None:
+    """Leave a group to ATen in which this compiler contradicts itself. Who asked for errors or for checks gets the error."""
+    if options.fallback == "error" or options.verify != "off" or not error.nodes or lost.keys() >= set(error.nodes):
+        raise error
+    _warn_once(f"xpu_aten leaves {len(error.nodes)} ops to eager because of a bug of its own, please report it: {error}")
+    lost.update(dict.fromkeys(error.nodes, f"a bug of this compiler: {error}"))
 
 
 _warned: set[str] = set()

@@ -24,7 +24,12 @@ class UnsupportedOpError(LoweringError):
 
 
 class ArtifactError(LoweringError):
-    """An artefact between two stages breaks its own specification: a bug of the compiler, not of the model."""
+    """An artefact between two stages breaks its own specification: a bug of the compiler, not of the model.
+
+    ``nodes`` names the nodes of the group that it concerns, where it concerns one.
+    """
+
+    nodes: tuple[str, ...] = ()
 
 
 def user_line(node: torch.fx.Node) -> str:
