@@ -393,7 +393,7 @@ pointwise("aten.add.Tensor aten.add.Scalar prims.add", _add)
 pointwise("aten.sub.Tensor aten.sub.Scalar prims.sub", _sub)
 pointwise("aten.rsub", lambda x, y, alpha=None: _sub(y, x, alpha))
 pointwise("aten.mul.Tensor aten.mul.Scalar prims.mul", lambda x, y: x * y)
-pointwise("aten.div.Tensor aten.div.Scalar", _div_mode, cost=4)
+pointwise("aten.div.Tensor aten.div.Scalar aten.true_divide.Tensor", _div_mode, cost=4)
 pointwise("aten.div.Tensor_mode aten.div.Scalar_mode", _div_mode, cost=8, refuse=_refuse_integer_division)
 pointwise(
     "prims.div",
