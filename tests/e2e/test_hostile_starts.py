@@ -32,7 +32,8 @@ print("launches", counters["xpu_aten"]["kernel_calls"])
 
 def start(tmp_path: Path, program: str = PROGRAM, **environment: str | None) -> Any:
     """Run a program with an empty cache and with ``environment`` on top (None: without that variable)."""
-    values = {**os.environ, "XPU_ATEN_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT), **environment}
+    caches = {"XPU_ATEN_CACHE_DIR": str(tmp_path / "cache"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "torch")}
+    values = {**os.environ, **caches, "PYTHONPATH": str(ROOT), **environment}
     script = tmp_path / "script.py"
     script.write_text(program, encoding="utf-8")
     known = {name: value for name, value in values.items() if value is not None}
