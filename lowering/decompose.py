@@ -45,7 +45,7 @@ def decompositions(level: str) -> Table:
     torch has references)."""
     if level == "prims":
         table = dict(decomposition_table)
-        reads = [op for op, row in TABLE.items() if row.kind is Kind.READ]
+        reads = [op for op, row in TABLE.items() if row.kind in (Kind.READ, Kind.SCAN)]
         # the references of some reads write into fresh memory piece by piece; those of _SAME refuse tensor literals
         for op in (*_random_ops(), *reads, *_SAME):
             table.pop(op, None)

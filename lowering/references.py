@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
@@ -51,7 +54,31 @@ def log_sigmoid_forward(x: Tensor) -> tuple[Tensor, Tensor]:
     return out.contiguous(), buffer.contiguous()
 
 
+def in_suggested_format(op: torch._ops.OpOverload) -> Callable[..., Any]:
+    """Torch's decomposition of ``op``, its first result contiguous in the memory format of the argument, as ATen makes it."""
+    decomposition = decomposition_table[op]
+
+    def laid_out(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        results = decomposition(x, *args, **kwargs)
+        first, *rest = (results,) if isinstance(results, Tensor) else results
+        first = first.contiguous(memory_format=suggest_memory_format(x))
+        return first if isinstance(results, Tensor) else (first, *rest)
+
+    return laid_out
+
+
+_LAID_OUT = (
+    aten.native_batch_norm.default,
+    aten._native_batch_norm_legit.default,
+    aten._native_batch_norm_legit.no_stats,
+    aten._native_batch_norm_legit_functional.default,
+    aten._native_batch_norm_legit_no_training.default,
+    aten._batch_norm_with_update_functional.default,
+    aten._adaptive_avg_pool2d.default,
+)
+
 OWN = {
+    **{op: in_suggested_format(op) for op in _LAID_OUT},
     aten.log_sigmoid_forward.default: log_sigmoid_forward,
     aten.native_group_norm.default: native_group_norm,
     aten.nll_loss_backward.default: nll_loss_backward,
