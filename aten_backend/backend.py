@@ -21,12 +21,13 @@ from aten_backend.pipeline import compile_graph, compiler_for, device_opens
 from lowering.decompose import decompositions
 
 
-def xpu_aten(gm: GraphModule, example_inputs: Sequence[Any], *, mode: str | None = None,
-             options: Mapping[str, Any] | None = None) -> Any:
+def xpu_aten(
+    gm: GraphModule, example_inputs: Sequence[Any], *, mode: str | None = None, options: Mapping[str, Any] | None = None
+) -> Any:
     """Compile a Dynamo graph: AOTAutograd decomposes it to ATen or Prims IR, ``pipeline.compile_graph`` does the rest.
 
-    ``options`` and ``mode`` are those of ``torch.compile``; see ``aten_backend.options``. Raises OptionError for an option
-    that does not exist, and the lowering's and the runtime's named errors under ``fallback="error"``.
+    ``options`` and ``mode`` are those of ``torch.compile``; see ``aten_backend.options``. Raises OptionError for an
+    option that does not exist, and the lowering's and the runtime's named errors under ``fallback="error"``.
     """
     chosen = Options.parse(mode, options)
     run = StageRunner(observers(chosen))
@@ -39,13 +40,18 @@ def xpu_aten(gm: GraphModule, example_inputs: Sequence[Any], *, mode: str | None
         fw_compiler=forward, bw_compiler=backward, inference_compiler=inference,
         decompositions=decompositions(chosen.ir), partition_fn=min_cut_rematerialization_partition,
     )  # fmt: skip
-    with _early_workers(chosen), cached.enabled(chosen, lambda: device_opens(chosen)), torch._dynamo.utils.dynamo_timed("xpu_aten"):
+    with (
+        _early_workers(chosen),
+        cached.enabled(chosen, lambda: device_opens(chosen)),
+        torch._dynamo.utils.dynamo_timed("xpu_aten"),
+    ):
         return backend(gm, example_inputs)
 
 
 @contextlib.contextmanager
 def _early_workers(options: Options) -> Iterator[None]:
-    """Start the compiler processes while AOTAutograd traces, as they take seconds; not where its cache has the graph."""
+    """Start the compiler processes while AOTAutograd traces, as they take seconds; not where its cache has the
+    graph."""
     timer = threading.Timer(CACHE_LOOKUP, compiler_for(options).start)
     timer.daemon = True
     timer.start()

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters
 from torch._functorch import config as functorch_config
-from torch._functorch._aot_autograd.aot_autograd_result import OutputCode
+from torch._functorch._aot_autograd.aot_autograd_result import OutputCode  # type: ignore[attr-defined]
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 
 from aten_backend.options import Options
@@ -33,8 +33,8 @@ _PACKAGES = ("lowering", "runtime", "aten_backend")
 class CachedGraph(OutputCode):
     """A compiled graph that can be written to disk. Called with its inputs as one list, which it empties.
 
-    ``graph`` is absent in what comes from disk until ``post_compile`` links it again. ``counts`` is what the graph adds to
-    torch's counters. ``complete`` is False where something was left to ATen that might compile next time.
+    ``graph`` is absent in what comes from disk until ``post_compile`` links it again. ``counts`` is what the graph
+    adds to torch's counters. ``complete`` is False where something was left to ATen that might compile next time.
     """
 
     text: str
@@ -103,18 +103,30 @@ def _fingerprint() -> str:
 
 def _tag(options: Options) -> str:
     device = devices.resolve(options.device)
-    return repr(("xpu_aten", _fingerprint(), options.affects_code(), options.fallback, device.name, device.driver_version, device.traits))
+    return repr(
+        (
+            "xpu_aten",
+            _fingerprint(),
+            options.affects_code(),
+            options.fallback,
+            device.name,
+            device.driver_version,
+            device.traits,
+        )
+    )
 
 
 @contextlib.contextmanager
 def enabled(options: Options, usable: Callable[[], bool]) -> Iterator[None]:
-    """Let torch keep what is compiled meanwhile, unless the user wants to watch it being compiled or no device is ``usable``.
+    """Let torch keep what is compiled meanwhile, where the user asked for it, does not watch, and a device is
+    ``usable``.
 
     Backward graphs are compiled with their forward graph then: an entry has both.
     """
-    if not options.cache or options.dump_dir is not None or options.verify != "off" or not usable():
+    if not options.aot_cache or options.dump_dir is not None or options.verify != "off" or not usable():
         yield
         return
-    ours = torch.compiler.config.patch(cache_key_tag=f"{torch.compiler.config.cache_key_tag}{_tag(options)}")
+    settings: Any = torch.compiler.config  # a config module, to which `patch` is added at run time
+    ours = settings.patch(cache_key_tag=f"{settings.cache_key_tag}{_tag(options)}")
     with ours, functorch_config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):
         yield

@@ -6,7 +6,6 @@ import pathlib
 from typing import Any
 
 
-
 def readable(artefact: Any) -> str:
     """An artefact as text."""
     if isinstance(artefact, (list, tuple)):
@@ -19,8 +18,9 @@ def readable(artefact: Any) -> str:
 class Dump:
     """An observer that writes every artefact under ``folder``. One for each `torch.compile` call.
 
-    Files are numbered in the order of the stages; a graph that is lowered again, because something is to be left to ATen,
-    gets another folder. Raises OSError where the folder cannot be written: a dump that was asked for is never silently lost.
+    Files are numbered in the order of the stages; a graph that is lowered again, because something is to be left to
+    ATen, gets another folder. Raises OSError where the folder cannot be written: a dump that was asked for is never
+    silently lost.
     """
 
     def __init__(self, folder: str) -> None:

@@ -64,7 +64,10 @@ class Explanation:
 
     def __str__(self) -> str:
         distinct = len({g.kernel for g in self.groups})
-        lines = [f"{self.graphs} graphs, {len(self.groups)} kernel launches of {distinct} kernels, {len(self.externs)} ATen calls, coverage {self.coverage:.0%}"]
+        lines = [
+            f"{self.graphs} graphs, {len(self.groups)} kernel launches of {distinct} kernels, "
+            f"{len(self.externs)} ATen calls, coverage {self.coverage:.0%}"
+        ]
         for g in self.groups:
             lines.append(f"  [{g.graph}] kernel {g.kernel}: {', '.join(g.ops)}")
             lines += [f"        {s}" for s in g.sources]
@@ -74,7 +77,8 @@ class Explanation:
 
 
 def explain(fn: Callable[..., Any], *args: Any, options: Mapping[str, Any] | None = None, **kwargs: Any) -> Explanation:
-    """Trace ``fn(*args, **kwargs)`` through torch.compile, run it in eager, and tell what ``xpu_aten`` would do with it.
+    """Trace ``fn(*args, **kwargs)`` through torch.compile, run it in eager, and tell what ``xpu_aten`` would do with
+    it.
 
     Tracing starts anew (``torch._dynamo.reset``). Raises OptionError for options that do not exist.
     """
@@ -85,13 +89,24 @@ def explain(fn: Callable[..., Any], *args: Any, options: Mapping[str, Any] | Non
         seen.append(lower(gm, chosen, GENERIC, StageRunner(observers(chosen)), {}))
         return make_boxed_func(gm.forward)
 
-    backend = aot_autograd(fw_compiler=note, bw_compiler=note, inference_compiler=note, decompositions=decompositions(chosen.ir),
-                           partition_fn=min_cut_rematerialization_partition)
+    backend = aot_autograd(
+        fw_compiler=note,
+        bw_compiler=note,
+        inference_compiler=note,
+        decompositions=decompositions(chosen.ir),
+        partition_fn=min_cut_rematerialization_partition,
+    )
     torch._dynamo.reset()
-    with torch._functorch.config.patch(force_non_lazy_backward_lowering=True):  # else a backward graph waits for its first call
+    with torch._functorch.config.patch(
+        force_non_lazy_backward_lowering=True
+    ):  # else a backward graph waits for its first call
         torch.compile(fn, backend=backend)(*args, **kwargs)
     groups = tuple(g for i, one in enumerate(seen) for g in _groups(i, one))
-    externs = tuple(ExplainedExtern(i, r.op, r.reason, r.source, r.deliberate) for i, one in enumerate(seen) for r in one.partition.refusals)
+    externs = tuple(
+        ExplainedExtern(i, r.op, r.reason, r.source, r.deliberate)
+        for i, one in enumerate(seen)
+        for r in one.partition.refusals
+    )
     return Explanation(groups, externs, len(seen))
 
 
@@ -100,7 +115,11 @@ def _groups(number: int, lowered: Lowered) -> list[ExplainedGroup]:
     for group, kernels in lowered.kernels.items():
         nodes = [n for n in group.nodes if not graph.is_getitem(n)]
         for kernel in kernels:
-            found.append(ExplainedGroup(number, kernel.source.name, tuple(map(op_name, nodes)), _sources(nodes), kernel.source.text))
+            found.append(
+                ExplainedGroup(
+                    number, kernel.source.name, tuple(map(op_name, nodes)), _sources(nodes), kernel.source.text
+                )
+            )
     return found
 
 

@@ -1,4 +1,5 @@
-"""The stage runner: names each stage, times it, and shows its artefact to whoever watches. Stages know nothing of it."""
+"""The stage runner: names each stage, times it, and shows its artefact to whoever watches. Stages know nothing of
+it."""
 
 from __future__ import annotations
 
@@ -87,8 +88,8 @@ class Verifier:
 
 
 def observers(options: Options) -> tuple[Observer, ...]:
-    """Who watches a compile under ``options``: the loggers, and when asked for the specification of every artefact, and the
-    writer of all of them."""
+    """Who watches a compile under ``options``: the loggers, and when asked for the specification of every artefact,
+    and the writer of all of them."""
     watchers: list[Observer] = [log_stage]
     if options.verify != "off":
         watchers.append(Verifier())

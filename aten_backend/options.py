@@ -185,8 +185,8 @@ class Options:
     verify: Literal["off", "artifacts", "numerics"] = _option(
         "off",
         _one_of("off", "artifacts", "numerics"),
-        '"artifacts" checks the result of every compiler stage against that stage\'s specification; "numerics", meant to '
-        "run every group beside eager in float64 as well, does no more than that so far, and warns.",
+        '"artifacts" checks the result of every compiler stage against that stage\'s specification; "numerics", meant '
+        "to run every group beside eager in float64 as well, does no more than that so far, and warns.",
     )
     dump_dir: str | None = _option(
         None,
@@ -194,6 +194,12 @@ class Options:
         "Folder into which every stage's readable form of each graph is written. None: nothing is written.",
     )
     cache: bool = _option(True, _read_bool, "Keep compiled kernels and plans on disk, and use those that are there.")
+    aot_cache: bool = _option(
+        False,
+        _read_bool,
+        "Keep whole compiled graphs in AOTAutograd's cache too, so that a later process neither traces nor compiles. "
+        "Off unless asked for: to make its key, torch imports Inductor's code generators, which nothing else needs.",
+    )
     cache_dir: str | None = _option(
         None, _read_path, "Folder of that cache. None: a folder of this project in the user's cache folder."
     )

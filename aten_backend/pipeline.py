@@ -20,7 +20,7 @@ from lowering.build import build
 from lowering.classify import Classes, Refusal, classify, op_name
 from lowering.emit import Kernel, emit
 from lowering.errors import ArtifactError, UnsupportedOpError, user_line
-from lowering.ir import GroupIR
+from lowering.ir import GroupIR, Reduce
 from lowering.partition import Group, Partition, partition
 from lowering.passes import run_passes
 from lowering.schedule import choose
@@ -66,9 +66,14 @@ def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, l
     bodies = run("build", lambda: [_build(cut, g) for g in groups])
     stages = run("split", lambda: [split_long(b, traits) for b in bodies])
     schedules = run("schedule", lambda: [[choose(b, traits, chunk) for b, chunk in parts] for parts in stages])
-    kernels = run("emit", lambda: [tuple(emit(b, s, traits.local_memory) for (b, _), s in zip(parts, chosen, strict=True))
-                                   for parts, chosen in zip(stages, schedules, strict=True)])
-    by_group: dict[Group, tuple[Kernel, ...]] = {g: () for g in cut.groups}
+    kernels = run(
+        "emit",
+        lambda: [
+            tuple(emit(b, s, traits.local_memory) for (b, _), s in zip(parts, chosen, strict=True))
+            for parts, chosen in zip(stages, schedules, strict=True)
+        ],
+    )
+    by_group: dict[Group, tuple[Kernel, ...]] = dict.fromkeys(cut.groups, ())
     by_group.update(zip(groups, kernels, strict=True))
     return Lowered(cut, by_group, run("plan", make_plan, cut, by_group))
 
@@ -106,8 +111,12 @@ def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> Cached
     graph = run("link", link, lowered.plan, launched, device, name)
     counts = _counts(lowered)
     counters["xpu_aten"].update(counts)  # adds: it is a Counter
-    kernels = tuple((k.source, dataclasses.replace(b, llvm="")) for k, b in zip(lowered.plan.kernels, launched, strict=True))
-    return CachedGraph(lowered.plan.text, dict(lowered.plan.constants), kernels, options.device, counts, not lost, graph)
+    kernels = tuple(
+        (k.source, dataclasses.replace(b, llvm="")) for k, b in zip(lowered.plan.kernels, launched, strict=True)
+    )
+    return CachedGraph(
+        lowered.plan.text, dict(lowered.plan.constants), kernels, options.device, counts, not lost, graph
+    )
 
 
 def compile_kernels(lowered: Lowered, workers: KernelCompiler) -> dict[str, CompiledKernel]:
@@ -137,11 +146,16 @@ def device_opens(options: Options) -> bool:
 def traits_of(device: Device) -> Traits:
     """What schedules need to know of a device."""
     found = device.traits
-    return Traits(max_work_group_size=found.max_work_group_size, compute_units=found.compute_units,
-                  max_kernel_arguments=min(96, found.max_parameter_size // 8 - 16), local_memory=found.local_memory_size)
+    return Traits(
+        max_work_group_size=found.max_work_group_size,
+        compute_units=found.compute_units,
+        max_kernel_arguments=min(96, found.max_parameter_size // 8 - 16),
+        local_memory=found.local_memory_size,
+    )
 
 
-# ---- what cannot be compiled -------------------------------------------------------------------------------------------
+# ---- what cannot be compiled
+# -------------------------------------------------------------------------------------------
 
 
 def _calls(gm: GraphModule) -> list[Node]:
@@ -182,10 +196,13 @@ def _lose(
 
 
 def _lose_group(error: ArtifactError, options: Options, lost: dict[str, str]) -> None:
-    """Leave a group to ATen in which this compiler contradicts itself. Who asked for errors or for checks gets the error."""
+    """Leave a group to ATen in which this compiler contradicts itself. Who asked for errors or for checks gets the
+    error."""
     if options.fallback == "error" or options.verify != "off" or not error.nodes or lost.keys() >= set(error.nodes):
         raise error
-    _warn_once(f"xpu_aten leaves {len(error.nodes)} ops to eager because of a bug of its own, please report it: {error}")
+    _warn_once(
+        f"xpu_aten leaves {len(error.nodes)} ops to eager because of a bug of its own, please report it: {error}"
+    )
     lost.update(dict.fromkeys(error.nodes, f"a bug of this compiler: {error}"))
 
 
@@ -209,13 +226,17 @@ def _refuse_fallback(cut: Partition, options: Options) -> None:
         raise UnsupportedOpError(missing[0].op, missing[0].reason, missing[0].source)
 
 
+def _reduces(kernel: Kernel) -> bool:
+    return any(isinstance(s, Reduce) for s in kernel.group.body)
+
+
 def _counts(lowered: Lowered) -> dict[str, int]:
     """What a graph adds to ``torch._dynamo.utils.counters["xpu_aten"]``."""
     return {
         "graphs": 1,
         "sycl_kernels": len(lowered.distinct),
         "kernel_calls": len(lowered.plan.kernels),
-        "second_stages": sum(len(kernels) - 1 for kernels in lowered.kernels.values() if kernels),
+        "second_stages": sum(len(kernels) - 1 for kernels in lowered.kernels.values() if kernels and _reduces(kernels[0])),
         "extern_calls": lowered.plan.extern_calls,
         "fallback_nodes": len(unexpected(lowered.partition)),
     }

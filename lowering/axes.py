@@ -1,14 +1,15 @@
 """Axis inference: which loop of an iteration space each dimension of each node is.
 
 A dimension is a product of axes, slowest first; a dimension of size one has none. Reshapes split axes, broadcasts bring
-fresh ones, and fusing two nodes unifies theirs. Two nodes can share a loop nest exactly when their dimensions unify without
-making two axes of one node the same. All changes are kept on a trail, so that an attempt can be taken back.
+fresh ones, and fusing two nodes unifies theirs. Two nodes can share a loop nest exactly when their dimensions unify
+without making two axes of one node the same. All changes are kept on a trail, so that an attempt can be taken back.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from .index import ONE, Index, divide_exactly, index
 
@@ -24,7 +25,7 @@ class Axes:
         self._sizes: list[Index] = []
         self._same: dict[AxisId, AxisId] = {}
         self._parts: dict[AxisId, tuple[AxisId, AxisId]] = {}
-        self._trail: list[tuple[dict[AxisId, object], AxisId]] = []
+        self._trail: list[tuple[dict[Any, Any], Any]] = []
 
     def fresh(self, size: Index) -> Dim:
         """A new axis for a dimension of ``size``; none for size one."""
@@ -51,7 +52,8 @@ class Axes:
             table, key = self._trail.pop()
             del table[key]
 
-    def _record(self, table: dict, key: AxisId, value: object) -> None:
+    def record(self, table: dict[Any, Any], key: Any, value: object) -> None:
+        """Set ``table[key]`` so that ``undo`` removes it again."""
         table[key] = value
         self._trail.append((table, key))
 
@@ -72,7 +74,7 @@ class Axes:
 
     def split(self, axis: AxisId, inner: Index, outer: Index) -> None:
         """Make ``axis`` the product of a slow axis of size ``outer`` and a fast one of size ``inner``."""
-        self._record(self._parts, axis, (self.fresh(outer)[0], self.fresh(inner)[0]))
+        self.record(self._parts, axis, (self.fresh(outer)[0], self.fresh(inner)[0]))
 
     def unify(self, left: Iterable[AxisId], right: Iterable[AxisId]) -> bool:
         """Make two dimensions the same loops; False when their factors do not fit each other."""
@@ -83,21 +85,30 @@ class Axes:
                 continue
             size_x, size_y = self._sizes[x], self._sizes[y]
             if size_x == size_y:
-                self._record(self._same, y, x)
-            elif not self._unify_split(x, size_x, y, size_y, a, b) and not self._unify_split(y, size_y, x, size_x, b, a):
+                self.record(self._same, y, x)
+            elif not self._unify_split(x, size_x, y, size_y, a, b) and not self._unify_split(
+                y, size_y, x, size_x, b, a
+            ):
                 return False
             a, b = list(self.leaves(a[::-1]))[::-1], list(self.leaves(b[::-1]))[::-1]
         return not a and not b
 
-    def _unify_split(self, large: AxisId, large_size: Index, small: AxisId, small_size: Index,
-                     rest_large: list[AxisId], rest_small: list[AxisId]) -> bool:
+    def _unify_split(
+        self,
+        large: AxisId,
+        large_size: Index,
+        small: AxisId,
+        small_size: Index,
+        rest_large: list[AxisId],
+        rest_small: list[AxisId],
+    ) -> bool:
         """Split ``large`` so that its slow part is ``small``; the fast part stays to be unified."""
         inner = _larger_factor(large_size, small_size)
         if inner is None:
             return False
         self.split(large, inner, small_size)
         slow, fast = self._parts[large]
-        self._record(self._same, slow, small)
+        self.record(self._same, slow, small)
         rest_large.append(fast)
         return True
 
@@ -106,7 +117,8 @@ class Axes:
         return len(left) == len(right) and all(self.unify(a, b) for a, b in zip(left, right, strict=True))
 
     def reshape(self, dims: Dims, shape: Sequence[Index]) -> Dims | None:
-        """The dimensions of a row-major reshape to ``shape``, splitting axes where needed; None when factors do not fit."""
+        """The dimensions of a row-major reshape to ``shape``, splitting axes where needed; None when factors do not
+        fit."""
         queue = list(self.leaves(a for d in dims for a in d))[::-1]
         out: list[Dim] = []
         for size in shape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table, get_decompositions
@@ -14,17 +15,19 @@ from .references import OWN
 
 aten = torch.ops.aten
 
-Table = Mapping[torch._ops.OperatorBase, Callable]
+Table = Mapping[torch._ops.OperatorBase, Callable[..., Any]]
 
 _COMPOSITES = (
-    aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.native_group_norm, aten._native_batch_norm_legit_no_training, aten.var, aten.std,
-    aten.native_batch_norm, aten._native_batch_norm_legit, aten._native_batch_norm_legit_functional, aten.addcmul, aten.addcdiv, aten.repeat,
-    aten._softmax_backward_data, aten._log_softmax_backward_data, aten.native_layer_norm_backward, aten.native_group_norm_backward,
-    aten.native_batch_norm_backward, aten.embedding_dense_backward, aten.nll_loss_forward, aten.nll_loss_backward, aten.gelu_backward,
-    aten.hardtanh, aten.leaky_relu, aten.elu, aten.arange, aten.split_with_sizes, aten.empty_like, aten.std_mean, aten.dropout, aten.logsumexp,
-    aten.linalg_vector_norm, aten.dist, aten._adaptive_avg_pool2d, aten._adaptive_avg_pool3d, aten.grid_sampler_2d, aten.ldexp, aten.logit, aten.renorm,
-    aten._batch_norm_with_update_functional, aten.special_log_ndtr, aten.view_copy, aten.permute_copy, aten.narrow_copy, aten.unbind_copy,
-    aten.as_strided_copy,
+    aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.native_group_norm,
+    aten._native_batch_norm_legit_no_training, aten.var, aten.std, aten.native_batch_norm,
+    aten._native_batch_norm_legit, aten._native_batch_norm_legit_functional, aten.addcmul, aten.addcdiv,
+    aten.repeat, aten._softmax_backward_data, aten._log_softmax_backward_data, aten.native_layer_norm_backward,
+    aten.native_group_norm_backward, aten.native_batch_norm_backward, aten.embedding_dense_backward,
+    aten.nll_loss_forward, aten.nll_loss_backward, aten.gelu_backward, aten.hardtanh, aten.leaky_relu, aten.elu,
+    aten.arange, aten.split_with_sizes, aten.empty_like, aten.std_mean, aten.dropout, aten.logsumexp,
+    aten.linalg_vector_norm, aten.dist, aten._adaptive_avg_pool2d, aten._adaptive_avg_pool3d, aten.grid_sampler_2d,
+    aten.ldexp, aten.logit, aten.renorm, aten._batch_norm_with_update_functional, aten.special_log_ndtr,
+    aten.view_copy, aten.permute_copy, aten.narrow_copy, aten.unbind_copy, aten.as_strided_copy,
 )  # fmt: skip
 """Ops that core ATen keeps whole, but that fuse better with their neighbours when taken apart."""
 
@@ -68,4 +71,8 @@ _COMPOSITE_ROWS = frozenset({aten.lift_fresh_copy.default})
 
 def _random_ops() -> list[torch._ops.OperatorBase]:
     """Ops whose random numbers must be eager's, bit for bit."""
-    return [op for op in decomposition_table if isinstance(op, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in op.tags]
+    return [
+        op
+        for op in decomposition_table
+        if isinstance(op, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in op.tags
+    ]

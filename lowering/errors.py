@@ -19,7 +19,8 @@ class UnsupportedOpError(LoweringError):
         self.op, self.reason, self.source = op, reason, source
         super().__init__(
             f"{op} cannot be lowered: {reason}\n  at {source or 'unknown line'}\n"
-            "  Set fallback='eager' to let ATen run this op, or rewrite it in terms of ops that `xpu-aten explain` shows as fused."
+            "  Set fallback='eager' to let ATen run this op, or rewrite it in terms of ops that `xpu-aten explain` "
+            "shows as fused."
         )
 
 

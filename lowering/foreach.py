@@ -17,7 +17,7 @@ _SINGLE: dict[str, Callable[..., Tensor]] = {
     "norm": lambda x, ord=2, dtype=None: torch.linalg.vector_norm(x, ord, dtype=dtype),
     "copy": lambda x, source, non_blocking=False: source.to(x.dtype).expand_as(x).clone(),
     "zero": torch.zeros_like,
-    "max": lambda x: torch.max(x),
+    "max": torch.amax,
 }
 """Where the op on one tensor is called differently; all others are torch functions of the same name."""
 
@@ -26,7 +26,10 @@ def _taken_apart(name: str) -> Callable[..., list[Tensor]]:
     single = _SINGLE.get(name) or getattr(torch, name)
 
     def foreach(*args: Any, **kwargs: Any) -> list[Tensor]:
-        args = tuple(list(a.unbind()) if name.startswith("addc") and n == 3 and isinstance(a, Tensor) else a for n, a in enumerate(args))
+        args = tuple(
+            list(a.unbind()) if name.startswith("addc") and n == 3 and isinstance(a, Tensor) else a
+            for n, a in enumerate(args)
+        )
         count = next(len(a) for a in args if isinstance(a, (list, tuple)))
         return [single(*(a[i] if isinstance(a, (list, tuple)) else a for a in args), **kwargs) for i in range(count)]
 

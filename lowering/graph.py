@@ -67,26 +67,34 @@ def is_getitem(node: Node) -> bool:
 
 
 def view_source(node: Node) -> Node | None:
-    """The tensor argument that ``node`` is a view of with the same element type, or None when it has its own storage."""
+    """The tensor argument that ``node`` is a view of with the same element type, or None when it has its own
+    storage."""
     is_view = node.meta.get("xpu_aten_is_view")
     if is_view is None:
         is_view = node.meta["xpu_aten_is_view"] = node.op == "call_function" and _is_view(node)
     if not is_view:
         return None
-    return node.args[0].args[0] if is_getitem(node) else node.args[0]  # type: ignore[return-value,union-attr]
+    return node.args[0].args[0] if is_getitem(node) else node.args[0]
 
 
 def _is_view(node: Node) -> bool:
     val = value_of(node)
     call = node.args[0] if is_getitem(node) else node
-    if not isinstance(val, torch.Tensor) or not isinstance(call, Node) or not isinstance(call.target, torch._ops.OpOverload) or not call.args:
+    if (
+        not isinstance(val, torch.Tensor)
+        or not isinstance(call, Node)
+        or not isinstance(call.target, torch._ops.OpOverload)
+        or not call.args
+    ):
         return False
-    source = value_of(call.args[0]) if is_tensor(call.args[0]) else None  # type: ignore[arg-type]
+    source = value_of(call.args[0]) if is_tensor(call.args[0]) else None
     plain = source is not None and _is_plain(val) and _is_plain(source) and source.dtype == val.dtype
     return plain and _aliases(call.target, val, source)  # type: ignore[arg-type]
 
 
-_MAY_COPY = frozenset({torch.ops.aten.reshape.default, torch.ops.aten.contiguous.default, torch.ops.prims.reshape.default})
+_MAY_COPY = frozenset(
+    {torch.ops.aten.reshape.default, torch.ops.aten.contiguous.default, torch.ops.prims.reshape.default}
+)
 _UNDECLARED = frozenset({torch.ops.aten._unsafe_view.default, torch.ops.prims.as_strided.default})
 
 
@@ -108,7 +116,11 @@ def _is_plain(val: torch.Tensor) -> bool:
 
 def is_mutation(node: Node) -> bool:
     """Whether the op writes to one of its arguments."""
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable and node.target not in _UNDECLARED
+    return (
+        isinstance(node.target, torch._ops.OpOverload)
+        and node.target._schema.is_mutable
+        and node.target not in _UNDECLARED
+    )
 
 
 def storage_base(node: Node) -> Node:
@@ -120,7 +132,7 @@ def storage_base(node: Node) -> Node:
 
 def bound_arguments(node: Node) -> Iterator[tuple[str, Any]]:
     """(name, value) for every argument of the op's schema, defaults filled in."""
-    schema = node.target._schema  # type: ignore[union-attr]
+    schema = node.target._schema
     for position, argument in enumerate(schema.arguments):
         if position < len(node.args) and not argument.kwarg_only:
             yield argument.name, node.args[position]

@@ -1,9 +1,9 @@
 """Index algebra: integer polynomials over axes and size symbols, with exact division and remainder.
 
-An index is a sum of integer multiples of products of atoms. Atoms are axes of the iteration space (0 <= axis < size), size
-symbols known only at run time, quotients and remainders that did not simplify, and data-dependent values. Keeping indexes
-as polynomials makes the two questions that a lowering asks cheap: "which stride has this axis here?" and "does this
-division vanish?". Sympy would answer them too, at a cost per node that a graph of ten thousand nodes cannot bear.
+An index is a sum of integer multiples of products of atoms. Atoms are axes of the iteration space (0 <= axis < size),
+size symbols known only at run time, quotients and remainders that did not simplify, and data-dependent values. Keeping
+indexes as polynomials makes the two questions that a lowering asks cheap: "which stride has this axis here?" and "does
+this division vanish?". Sympy would answer them too, at a cost per node that a graph of ten thousand nodes cannot bear.
 """
 
 from __future__ import annotations

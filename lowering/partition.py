@@ -410,7 +410,7 @@ class Partitioner:
         below = self._dims_of(source) if source is not None and source is arg.args[0] else None
         found = None if below is None else self._view_dims(arg, below)
         if found is not None:
-            self.axes._record(self.view_dims, arg, found)  # type: ignore[arg-type]
+            self.axes.record(self.view_dims, arg, found)  # type: ignore[arg-type]
         return found
 
     def _view_dims(self, view: Node, below: Dims) -> Dims | None:

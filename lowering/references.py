@@ -13,8 +13,16 @@ from torch._prims_common import get_computation_dtype, suggest_memory_format
 aten = torch.ops.aten
 
 
-def native_group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, batch: int, channels: int, extent: int, groups: int,
-                      eps: float) -> tuple[Tensor, Tensor, Tensor]:
+def native_group_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    batch: int,
+    channels: int,
+    extent: int,
+    groups: int,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
     """Normalise over each group of channels, as (batch, groups) rows of (channels / groups, extent) columns.
 
     Torch's own multiplies weight and deviation first, channel by channel, which takes a kernel between the two.
@@ -33,8 +41,15 @@ def native_group_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, bat
     return out, mean.reshape(batch, groups).to(statistics), deviation.reshape(batch, groups).to(statistics)
 
 
-def nll_loss_backward(grad: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int,
-                      total_weight: Tensor) -> Tensor:
+def nll_loss_backward(
+    grad: Tensor,
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: Tensor,
+) -> Tensor:
     """-weight[target] * grad at each target class and zero elsewhere, by comparing positions instead of scattering.
 
     ``x`` has shape (batch, classes) or (classes,), ``target`` (batch,) or (); ``reduction`` is torch's enumeration
@@ -55,7 +70,8 @@ def log_sigmoid_forward(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def in_suggested_format(op: torch._ops.OpOverload) -> Callable[..., Any]:
-    """Torch's decomposition of ``op``, its first result contiguous in the memory format of the argument, as ATen makes it."""
+    """Torch's decomposition of ``op``, its first result contiguous in the memory format of the argument, as ATen makes
+    it."""
     decomposition = decomposition_table[op]
 
     def laid_out(x: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -77,7 +93,7 @@ _LAID_OUT = (
     aten._adaptive_avg_pool2d.default,
 )
 
-OWN = {
+OWN: dict[torch._ops.OperatorBase, Callable[..., Any]] = {
     **{op: in_suggested_format(op) for op in _LAID_OUT},
     aten.log_sigmoid_forward.default: log_sigmoid_forward,
     aten.native_group_norm.default: native_group_norm,

@@ -22,7 +22,8 @@ def _is_huge(size: Index) -> bool:
 
 
 def _split_huge(axes: list[Axis]) -> tuple[list[Axis], dict[Atom, Index]]:
-    """Split axes that are too long for a range by a divisor, so that a part can be a loop; a prime length stays whole."""
+    """Split axes that are too long for a range by a divisor, so that a part can be a loop; a prime length stays
+    whole."""
     changes: dict[Atom, Index] = {}
     result: list[Axis] = []
     for a in axes:
@@ -39,7 +40,7 @@ def _split_huge(axes: list[Axis]) -> tuple[list[Axis], dict[Atom, Index]]:
 
 def _indexes(group: ir.GroupIR) -> Iterator[Index]:
     for statement in group.body:
-        if isinstance(statement, (ir.Load, ir.Store, ir.Coord)):
+        if isinstance(statement, (ir.Load, ir.Store, ir.Update, ir.Coord)):
             yield statement.index
 
 
@@ -56,7 +57,7 @@ def _collapse_part(group: ir.GroupIR, axes: list[Axis]) -> tuple[list[Axis], dic
                 continue
             pairs = list(zip(strides[slow], strides[fast], strict=True))
             if axes.index(slow) > axes.index(fast) and group.cols and slow in group.cols:
-                continue  # positions of arg-reductions count the cols in order
+                continue  # positions of arg-reductions and updates go through the cols in order
             if all(s is not None and f is not None and s == f * fast.size for s, f in pairs):
                 both = Axis(fast.name, slow.size * fast.size)
                 changes = {k: substitute(v, {fast: atom(both), slow: ZERO}) for k, v in changes.items()}
@@ -73,9 +74,12 @@ def _replace(group: ir.GroupIR, result: tuple[list[Axis], dict[Atom, Index]], pa
     axes, changes = result
 
     def renamed(statement: ir.Statement) -> ir.Statement:
-        if isinstance(statement, (ir.Load, ir.Store, ir.Coord)):
+        if isinstance(statement, (ir.Load, ir.Store, ir.Update, ir.Coord)):
             return dataclasses.replace(statement, index=substitute(statement.index, changes))
         return statement
 
     body = tuple(map(renamed, group.body)) if changes else group.body
-    return dataclasses.replace(group, body=body, **{part: tuple(axes)})
+    group = dataclasses.replace(group, body=body)
+    return (
+        dataclasses.replace(group, rows=tuple(axes)) if part == "rows" else dataclasses.replace(group, cols=tuple(axes))
+    )

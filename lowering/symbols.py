@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-import sympy
+import sympy  # type: ignore[import-untyped]
 import torch
 from torch.utils._sympy.printers import PythonPrinter
 

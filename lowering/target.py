@@ -10,9 +10,9 @@ class Traits:
     """Properties of a device that schedules depend on.
 
     ``lanes`` is the work-group size that reduces one row best, ``max_work_group_size`` the most that the device takes,
-    ``compute_units`` the number of work-groups that run at once, ``max_kernel_arguments`` a bound on the buffers of a kernel,
-    ``max_group_nodes`` one on the ops in it (compilers slow down on long kernels), ``local_memory`` the bytes of
-    work-group memory.
+    ``compute_units`` the number of work-groups that run at once, ``max_kernel_arguments`` a bound on the buffers of a
+    kernel, ``max_group_nodes`` one on the ops in it (compilers slow down on long kernels), ``local_memory`` the bytes
+    of work-group memory.
     """
 
     lanes: int = 16

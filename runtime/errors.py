@@ -27,7 +27,8 @@ class KernelCompileError(RuntimeSetupError):
 
 
 class WorkerDiedError(RuntimeSetupError):
-    """A compiler process ended while it was compiling, twice. ``name`` is the kernel's; empty when none was under way."""
+    """A compiler process ended while it was compiling, twice. ``name`` is the kernel's; empty when none was under
+    way."""
 
     def __init__(self, message: str, name: str = "") -> None:
         self.name = name

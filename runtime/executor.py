@@ -17,7 +17,8 @@ from .plan import LaunchPlan, namespace
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CompiledGraph:
-    """A graph ready to run. ``run`` takes its inputs as one list, which it empties (the boxed convention of AOTAutograd)."""
+    """A graph ready to run. ``run`` takes its inputs as one list, which it empties (the boxed convention of
+    AOTAutograd)."""
 
     text: str
     device: Device | None
@@ -33,8 +34,13 @@ def link(plan: LaunchPlan, compiled: Sequence[CompiledKernel], device: Device | 
     return link_text(plan.text, plan.constants, kernels, device, name)
 
 
-def link_text(text: str, constants: Mapping[str, Any], kernels: Sequence[tuple[KernelSource, CompiledKernel]], device: Device | None,
-              name: str) -> CompiledGraph:
+def link_text(
+    text: str,
+    constants: Mapping[str, Any],
+    kernels: Sequence[tuple[KernelSource, CompiledKernel]],
+    device: Device | None,
+    name: str,
+) -> CompiledGraph:
     """The same from a plan's text; ``kernels`` has the source and the binary of each launch, in order."""
     launches = []
     for source, binary in kernels:
@@ -43,7 +49,7 @@ def link_text(text: str, constants: Mapping[str, Any], kernels: Sequence[tuple[K
     scope = namespace(constants, launches, device.wait if device is not None else lambda: None)
     filename = f"<xpu_aten plan {name}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)  # for tracebacks
-    exec(compile(text, filename, "exec"), scope)  # noqa: S102
+    exec(compile(text, filename, "exec"), scope)
     call = scope["call"]
     call._boxed_call = True  # AOTAutograd's mark for this convention
     return CompiledGraph(text, device, call)

@@ -1,4 +1,5 @@
-"""Graph passes before classification: one file each, run in this order. Each changes the graph and returns how often."""
+"""Graph passes before classification: one file each, run in this order. Each changes the graph and returns how
+often."""
 
 from __future__ import annotations
 

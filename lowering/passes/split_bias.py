@@ -1,5 +1,5 @@
-"""addmm to mm and add, where a kernel reads the result anyway: the bias then costs nothing, while the library would first
-copy it over the whole output. Where another library call reads the result, the bias stays with the matmul."""
+"""addmm to mm and add, where a kernel reads the result anyway: the bias then costs nothing, while the library would
+first copy it over the whole output. Where another library call reads the result, the bias stays with the matmul."""
 
 from __future__ import annotations
 

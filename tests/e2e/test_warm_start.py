@@ -20,8 +20,9 @@ got = torch.compile(model, backend="xpu_aten", options=json.loads(sys.argv[1]))(
 got.sum().backward()
 torch.testing.assert_close(got, expected)
 ours, aot = counters["xpu_aten"], counters["aot_autograd"]
-print(json.dumps({"hit": aot["autograd_cache_hit"], "compiled": ours["cache_misses"], "graphs": ours["graphs"], "calls": ours["kernel_calls"],
-                  "grad": model[0].weight.grad.abs().sum().item()}))
+gradient = model[0].weight.grad.abs().sum().item()
+print(json.dumps({"hit": aot["autograd_cache_hit"], "compiled": ours["cache_misses"], "graphs": ours["graphs"],
+                  "calls": ours["kernel_calls"], "grad": gradient}))
 """
 
 
@@ -32,7 +33,15 @@ def run(tmp_path):
     environment |= {"XPU_ATEN_CACHE_DIR": str(tmp_path / "kernels"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "torch")}
 
     def once(**options):
-        done = subprocess.run([sys.executable, "-c", PROGRAM, json.dumps(options)], env=environment, capture_output=True, text=True, timeout=300)
+        options = {"aot_cache": True, **options}
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, json.dumps(options)],
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout.splitlines()[-1])
 
@@ -52,3 +61,10 @@ def test_options_that_change_code_are_part_of_the_key(run):
     run()
     assert run(ir="prims")["hit"] == 0
     assert run(disable_ops=["aten.gelu"])["hit"] == 0
+
+
+@pytest.mark.slow
+def test_off_unless_asked_for(run):
+    run(aot_cache=False)
+    again = run(aot_cache=False)
+    assert again["hit"] == 0 and again["compiled"] == 0  # the kernels themselves are at hand
