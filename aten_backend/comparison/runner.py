@@ -187,6 +187,6 @@ class Measurement:
 
 
 def describe(error: Exception) -> str:
-    """An exception in a line."""
-    text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+    """An exception in a line. Dynamo's own begin with a line that only says that there was one: hence two lines of it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines[:2])}" if lines else type(error).__name__

@@ -99,3 +99,9 @@ def test_resume_refuses_to_mix(part, value, message):
 def test_row_of_an_error_is_none():
     made = Comparison({}, {}, {}, {}, rows=[Row("s", "w", "b", error="no")])
     assert made.row("s/w", "b") is None
+
+
+def test_an_error_is_a_line_that_says_something():
+    error = ValueError("backend='xpu_aten' raised:\nKeyError: 'b'\n\nSet TORCHDYNAMO_VERBOSE=1")
+    assert runner.describe(error) == "ValueError: backend='xpu_aten' raised: KeyError: 'b'"
+    assert runner.describe(ValueError()) == "ValueError"
