@@ -187,6 +187,6 @@ class Measurement:
 
 
 def describe(error: Exception) -> str:
-    """An exception in a line. Dynamo's own begin with a line that only says that there was one: hence two lines of it."""
+    """An exception in a line: two of its own, since the first of Dynamo's only says that there was an error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {' '.join(lines[:2])}" if lines else type(error).__name__
