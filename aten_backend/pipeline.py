@@ -16,10 +16,11 @@ from aten_backend import fuel
 from aten_backend.cached import CachedGraph
 from aten_backend.observe import StageRunner
 from aten_backend.options import Options
-from lowering.build import build
+from lowering.build import build, build_updates
 from lowering.classify import Classes, Refusal, classify, op_name
 from lowering.emit import Kernel, emit
 from lowering.errors import ArtifactError, UnsupportedOpError, user_line
+from lowering.index import Axis
 from lowering.ir import GroupIR, Reduce
 from lowering.partition import Group, Partition, partition
 from lowering.passes import run_passes
@@ -64,7 +65,9 @@ def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, l
         return lower(gm, options, traits, run, {**lost, **exhausted})
     groups = [g for g in cut.groups if g.stored]
     bodies = run("build", lambda: [_build(cut, g) for g in groups])
-    stages = run("split", lambda: [split_long(b, traits) for b in bodies])
+    stages = run(
+        "split", lambda: [(*split_long(b, traits), *_updates(cut, g)) for g, b in zip(groups, bodies, strict=True)]
+    )
     schedules = run("schedule", lambda: [[choose(b, traits, chunk) for b, chunk in parts] for parts in stages])
     kernels = run(
         "emit",
@@ -84,6 +87,11 @@ def _build(cut: Partition, group: Group) -> GroupIR:
     except ArtifactError as error:
         error.nodes = tuple(n.name for n in group.nodes)
         raise
+
+
+def _updates(cut: Partition, group: Group) -> tuple[tuple[GroupIR, Axis | None], ...]:
+    """The kernels that write to the group's result at places that depend on data."""
+    return tuple((collapse(body), None) for body in build_updates(cut, group))
 
 
 def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> CachedGraph:
@@ -236,7 +244,7 @@ def _counts(lowered: Lowered) -> dict[str, int]:
         "graphs": 1,
         "sycl_kernels": len(lowered.distinct),
         "kernel_calls": len(lowered.plan.kernels),
-        "second_stages": sum(len(kernels) - 1 for kernels in lowered.kernels.values() if kernels and _reduces(kernels[0])),
+        "second_stages": sum(len(found) - 1 for found in lowered.kernels.values() if found and _reduces(found[0])),
         "extern_calls": lowered.plan.extern_calls,
         "fallback_nodes": len(unexpected(lowered.partition)),
     }

@@ -17,14 +17,21 @@ from .classify import op_name
 from .dtypes import NAMES, compute_name
 from .errors import ArtifactError
 from .index import ONE, ZERO, Axis, Index, Loaded, atom, linearize
-from .ops import TABLE, Coords, Kind
+from .ops import TABLE, Coords, Kind, Updates
 from .partition import Group, Partition
 from .rewrite import prune
 from .symbols import to_index
 from .values import Body, Scalar, coordinate
 
-ERRORS = ("", "index out of range", "index out of range in self")
-"""Messages of IndexErrors that kernels can report, by code."""
+ERRORS: tuple[tuple[type[Exception], str], ...] = (
+    (Exception, ""),
+    (IndexError, "index out of range"),
+    (IndexError, "index out of range in self"),
+    (RuntimeError, "ZeroDivisionError"),
+)
+"""Errors that kernels can report, by code; none is code 0."""
+
+CODES = {message: code for code, (_, message) in enumerate(ERRORS)}
 
 
 class Builder:
@@ -55,6 +62,18 @@ class Builder:
         rows, cols = (tuple(self.axis[a] for a in part) for part in (self.group.space.rows, self.group.space.cols))
         ops = tuple(op_name(n) for n in self.group.nodes if not graph.is_getitem(n))
         return prune(ir.GroupIR(ops, rows, cols, tuple(self.kinds), tuple(self.body.statements)))
+
+    def update(self, node: Node, updates: Updates) -> ir.GroupIR:
+        """One pass of updates over the result of ``node``."""
+        rows = tuple(Axis(f"i{n}", s) for n, s in enumerate(updates.rows))
+        cols = tuple(Axis(f"j{n}", s) for n, s in enumerate(updates.cols))
+        at_row, at_col = (tuple(ZERO if a.size == ONE else atom(a) for a in part) for part in (rows, cols))
+        coords, value = updates.at(self, at_row, at_col)
+        place = linearize(coords, graph.strides(node))
+        value = value.to(compute_name(graph.dtype(node)))
+        self.body.emit(ir.Update(self._buffer(node, written=True), place, value.id, updates.fn))
+        rows, cols = (tuple(a for a in part if a.size != ONE) for part in (rows, cols))
+        return prune(ir.GroupIR((op_name(node),), rows, cols, tuple(self.kinds), tuple(self.body.statements)))
 
     def _place(self, node: Node) -> Coords:
         """The coordinates at which the loops compute ``node``."""
@@ -163,10 +182,18 @@ class Builder:
     def checked(self, value: Scalar, size: Index, message: str) -> Index:
         """A data-dependent index that is certain to lie in [0, size)."""
         mask = None if self._mask is None else self._mask.id
-        check = self.body.emit(ir.Check(value.id, size, ERRORS.index(message), mask))
+        check = self.body.emit(ir.Check(value.id, size, CODES[message], mask))
         return atom(Loaded(check, size))
 
 
 def build(partition: Partition, group: Group) -> ir.GroupIR:
     """The group IR of ``group``."""
     return Builder(partition, group).run()
+
+
+def build_updates(partition: Partition, group: Group) -> tuple[ir.GroupIR, ...]:
+    """The passes that follow where the group is an op that writes at places that depend on data; none for others."""
+    node = group.nodes[0]
+    row = TABLE[node.target]
+    passes = row.updates(node) if row.updates is not None else ()
+    return tuple(Builder(partition, group).update(node, updates) for updates in passes)

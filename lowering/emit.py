@@ -196,6 +196,8 @@ class Emitter:
             self.text[position] = self.floats.setdefault(statement.name, f"f{len(self.floats)}")
         elif isinstance(statement, ir.Store):
             self._store(statement)
+        elif isinstance(statement, ir.Update):
+            self._update(statement)
         elif isinstance(statement, ir.Check):
             self._check(position, statement)
         elif isinstance(statement, ir.Scan):
@@ -243,6 +245,16 @@ class Emitter:
             self.line(f"if {' and '.join(f'{a} == 0' for a in idle)}:")
             text = "    " + text
         self.line(text)
+
+    def _update(self, statement: ir.Update) -> None:
+        """Read, combine and write back in the buffer's type, as eager does between any two updates."""
+        buffer = self.group.buffers[statement.buffer]
+        place, value = f"b{statement.buffer}[{self.index(statement.index)}]", self.text[statement.value]
+        if statement.fn != "set":
+            dtype = self.group.body[statement.value].dtype
+            value = call_text(statement.fn, dtype, [f"u{statement.buffer}", value])
+            self.line(f"u{statement.buffer} = {load_text(buffer.dtype, place)}")
+        self.line(f"{place} = {store_text(buffer.dtype, value)}")
 
     # ---- reductions ------------------------------------------------------------------------------------------------------
 
@@ -390,6 +402,7 @@ def varying(group: ir.GroupIR) -> list[bool]:
     varies: list[bool] = []
     for statement in group.body:
         own = isinstance(statement, (ir.Load, ir.Store, ir.Coord)) and not cols.isdisjoint(statement.index.leaves())
+        own = own or (isinstance(statement, ir.Update) and bool(cols))
         through = not isinstance(statement, ir.Reduce) and any(varies[o] for o in ir.operands(statement))
         varies.append(own or through or isinstance(statement, ir.Scan))
     return varies
@@ -404,9 +417,16 @@ def stages(group: ir.GroupIR) -> list[int]:
 
 
 def loop_targets(group: ir.GroupIR, varies: list[bool], stages: list[int], stage: int) -> list[int]:
-    """What the loop of ``stage`` is for: its reductions and its varying stores."""
-    return [p for p, s in enumerate(group.body) if stages[p] == stage
-            and (isinstance(s, ir.Reduce) or (isinstance(s, ir.Store) and varies[p]))]
+    """What the loop of ``stage`` is for: reductions, varying stores, and varying checks whose value nothing uses."""
+    used = {o for s in group.body for o in ir.operands(s)}
+
+    def is_target(position: int, statement: ir.Statement) -> bool:
+        if isinstance(statement, ir.Reduce):
+            return True
+        alone = isinstance(statement, ir.Check) and position not in used
+        return (alone or isinstance(statement, (ir.Store, ir.Update))) and varies[position]
+
+    return [p for p, s in enumerate(group.body) if stages[p] == stage and is_target(p, s)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -430,7 +450,10 @@ def plan_kept(group: ir.GroupIR, schedule: Schedule, varies: list[bool], stages:
     needed: list[tuple[int, ...]] = []
     for stage in range(max(stages, default=0) + 1):
         here: set[int] = set()
-        stack = [o for t in loop_targets(group, varies, stages, stage) for o in ((t,) if isinstance(group.body[t], ir.Store) else ir.operands(group.body[t]))]
+        targets = loop_targets(group, varies, stages, stage)
+        stack: list[int] = []
+        for t in targets:
+            stack += ir.operands(group.body[t]) if isinstance(group.body[t], ir.Reduce) else (t,)
         while stack:
             p = stack.pop()
             if p in here or not varies[p]:

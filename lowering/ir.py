@@ -111,7 +111,19 @@ class Store:
     dtype: str = ""
 
 
-Statement = Load | Const | Coord | HostFloat | Call | Reduce | Scan | Check | Store
+@dataclasses.dataclass(frozen=True)
+class Update:
+    """buffer[index] = fn(buffer[index], value), rounded each time; the function ``set`` is the value alone. Done once
+    per point of the group, by one work-item a row that walks the cols in order: rows never meet in one place."""
+
+    buffer: int
+    index: Index
+    value: Value
+    fn: str
+    dtype: str = ""
+
+
+Statement = Load | Const | Coord | HostFloat | Call | Reduce | Scan | Check | Store | Update
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +141,7 @@ class GroupIR:
             for operand in operands(statement):
                 if not 0 <= operand < position:
                     raise ArtifactError(f"group {self.ops}: statement {position} uses value {operand} before it is defined")
-            if isinstance(statement, (Load, Store)) and not 0 <= statement.buffer < len(self.buffers):
+            if isinstance(statement, (Load, Store, Update)) and not 0 <= statement.buffer < len(self.buffers):
                 raise ArtifactError(f"group {self.ops}: statement {position} names buffer {statement.buffer}, which is none")
             if statement.dtype not in ("", *NAMES.values()):
                 raise ArtifactError(f"group {self.ops}: statement {position} has the unknown type {statement.dtype}")
@@ -149,11 +161,11 @@ def operands(statement: Statement) -> tuple[Value, ...]:
         found += statement.args
     elif isinstance(statement, (Reduce, Scan, Check)):
         found.append(statement.arg)
-    elif isinstance(statement, Store):
+    elif isinstance(statement, (Store, Update)):
         found.append(statement.value)
     if isinstance(statement, (Load, Check)) and statement.mask is not None:
         found.append(statement.mask)
-    if isinstance(statement, (Load, Store, Coord)):
+    if isinstance(statement, (Load, Store, Update, Coord)):
         found += [a.value for a in statement.index.leaves() if isinstance(a, Loaded)]
     return tuple(found)
 
@@ -180,3 +192,5 @@ def describe(position: int, statement: Statement) -> str:
             return f"{v}check(0 <= v{arg} < {size}, error {code})"
         case Store(buffer, ix, value):
             return f"b{buffer}[{ix}] = v{value}"
+        case Update(buffer, ix, value, fn):
+            return f"b{buffer}[{ix}] = {fn}(b{buffer}[{ix}], v{value})"

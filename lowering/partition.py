@@ -211,6 +211,8 @@ class Partitioner:
             return False
         if left.nodes[0] in self.classes.inline or right.nodes[0] in self.classes.inline:
             return False
+        if _has_updates(left.nodes[0]) or _has_updates(right.nodes[0]):
+            return False
         if self._path_outside(a, b) or not self._is_small_enough(left, right):
             return False
         mark, free = self.axes.mark(), (len(left.free), len(right.free))
@@ -495,6 +497,10 @@ def _broadcast(dims: ReadDims, arg: Node) -> ReadDims:
 
 def _is_scan(node: Node) -> bool:
     return node.target in TABLE and TABLE[node.target].kind is Kind.SCAN  # type: ignore[index]
+
+
+def _has_updates(node: Node) -> bool:
+    return node.target in TABLE and TABLE[node.target].updates is not None
 
 
 def _needed_inline(gm: GraphModule, classes: Classes) -> frozenset[Node]:

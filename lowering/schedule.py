@@ -52,7 +52,7 @@ def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Sche
     if not group.cols:
         return _limited(Schedule(Mapping.FLAT, _range_dims(rows), ()))
     loops = tuple(_by_stride(group, group.cols, stores_first=False) if not _counts_positions(group) else group.cols)
-    if chunk is None and (_rows_are_contiguous(group) or any(isinstance(s, ir.Scan) for s in group.body)):
+    if chunk is None and (_rows_are_contiguous(group) or any(isinstance(s, (ir.Scan, ir.Update)) for s in group.body)):
         return _limited(Schedule(Mapping.SERIAL, _range_dims(rows), loops))
     return _limited(Schedule(Mapping.ROWS, (tuple(group.rows),), loops, traits.lanes, chunk))
 
@@ -73,19 +73,21 @@ def _range_dims(axes: list[Axis]) -> tuple[tuple[Axis, ...], ...]:
 
 
 def _counts_positions(group: ir.GroupIR) -> bool:
-    return any(isinstance(s, ir.Scan) or (isinstance(s, ir.Reduce) and s.fn.startswith("arg")) for s in group.body)
+    ordered = (ir.Scan, ir.Update)
+    return any(isinstance(s, ordered) or (isinstance(s, ir.Reduce) and s.fn.startswith("arg")) for s in group.body)
 
 
-def _accesses(group: ir.GroupIR, kind: type) -> list[Index]:
-    return [s.index for s in group.body if isinstance(s, kind)]
+def _accesses(group: ir.GroupIR, *kinds: type[ir.Load] | type[ir.Store] | type[ir.Update]) -> list[Index]:
+    return [s.index for s in group.body if isinstance(s, kinds)]
 
 
 def _by_stride(group: ir.GroupIR, axes: tuple[Axis, ...], stores_first: bool) -> list[Axis]:
     """``axes`` with the one walked contiguously last. Stores decide for pointwise groups, as a store misses twice."""
-    order = [ir.Store, ir.Load] if stores_first else [ir.Load, ir.Store]
+    loads, stores = _accesses(group, ir.Load), _accesses(group, ir.Store, ir.Update)
+    order = [stores, loads] if stores_first else [loads, stores]
 
     def key(a: Axis) -> tuple[float, ...]:
-        return tuple(_typical_stride(_accesses(group, kind), a) for kind in order)
+        return tuple(_typical_stride(accesses, a) for accesses in order)
 
     return sorted(axes, key=key, reverse=True)
 
@@ -109,6 +111,6 @@ def _unit_stride(indexes: list[Index], axes: tuple[Axis, ...]) -> int:
 
 def _rows_are_contiguous(group: ir.GroupIR) -> bool:
     """Whether memory runs along a row axis rather than along the cols."""
-    indexes = _accesses(group, ir.Load) + _accesses(group, ir.Store)
+    indexes = _accesses(group, ir.Load, ir.Store)
     varying = [ix for ix in indexes if any(coefficient(ix, c) != Index({}) for c in group.cols)]
     return _unit_stride(varying, group.rows) > _unit_stride(varying, group.cols)

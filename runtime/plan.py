@@ -332,7 +332,8 @@ class Planner:
 def _check(error: torch.Tensor) -> None:
     code = int(error)
     if code:
-        raise IndexError(ERRORS[code])
+        kind, message = ERRORS[code]
+        raise kind(message)
 
 
 def namespace(constants: Mapping[str, Any], launches: Sequence[Callable], wait: Callable[[], None]) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import factories, pointwise, reads, reductions, scans, special, views, windows
+from . import factories, pointwise, reads, reductions, scans, scatters, special, views, windows
 from .externs import DELIBERATE, reason_for
-from .table import TABLE, Coords, Kind, Row, Scope
+from .table import TABLE, Coords, Kind, Row, Scope, Updates
 
 __all__ = [
     "DELIBERATE",
@@ -13,12 +13,14 @@ __all__ = [
     "Kind",
     "Row",
     "Scope",
+    "Updates",
     "factories",
     "pointwise",
     "reads",
     "reason_for",
     "reductions",
     "scans",
+    "scatters",
     "special",
     "views",
     "windows",

@@ -12,10 +12,17 @@ RANDOM = "random numbers come from ATen, so that the generator's stream is eager
 SEQUENTIAL = "inherently sequential"
 DATA_DEPENDENT = "the size of the result depends on data"
 DATA_LOOP = "each element is a loop whose length depends on the data"
-SCATTER = "where it writes depends on data: a kernel would need atomics, whose order changes from run to run"
+MASKED = "which element it takes depends on how many a mask picked before"
+ONE_ROW = "its many updates may all meet in one place, so that one work-item would make them in order: ATen is faster"
+NO_PLACE = "its result has no elements: ATen reports the indexes out of range"
+MEAN = "counts how many updates fall on each element: a third and fourth pass, where ATen takes one"
+FREQUENCY = "counts how often each index occurs before it starts"
 HIGHER_ORDER = "control flow is kept; its bodies are compiled as graphs of their own"
 MUTATION = "writes to its argument"
-DELIBERATE = frozenset({LIBRARY, RANDOM, SEQUENTIAL, DATA_DEPENDENT, DATA_LOOP, SCATTER, HIGHER_ORDER, MUTATION})
+DELIBERATE = frozenset({
+    LIBRARY, RANDOM, SEQUENTIAL, DATA_DEPENDENT, DATA_LOOP, MASKED, ONE_ROW, NO_PLACE, MEAN, FREQUENCY, HIGHER_ORDER,
+    MUTATION,
+})  # fmt: skip
 """Reasons that are choices: ATen is the right place for these ops, so they count as no fallback."""
 
 SCAN = "a running total along a dimension: no schedule for it yet"
@@ -71,10 +78,7 @@ _BY_NAME: dict[str, tuple[str, ...]] = {
                 "special_shifted_chebyshev_polynomial_u",
                 "special_shifted_chebyshev_polynomial_v", "special_shifted_chebyshev_polynomial_w", "gcd", "lcm",
                 "zeta"),
-    SCATTER: ("scatter", "scatter_add", "scatter_reduce", "index_put", "_unsafe_index_put", "index_add", "index_copy",
-              "index_reduce", "put",
-              "masked_scatter", "embedding_dense_backward", "as_strided_scatter", "index_fill",
-              "_unsafe_masked_index_put_accumulate"),
+    MASKED: ("masked_scatter", "_unsafe_masked_index_put_accumulate"),
     SEQUENTIAL: ("hash_tensor", "_weight_norm_differentiable_backward"),
     SCAN: ("logcumsumexp", "_logcumsumexp"),
     TABULATED: ("special_erfcx", "erfcx", "special_airy_ai", "special_bessel_j0", "special_bessel_j1",

@@ -15,10 +15,14 @@ from torch.fx import Node
 
 from .. import graph
 from ..dtypes import compute_name, is_lowered
+from ..index import ONE
 from ..values import Scalar, apply, as_stored, where
 from .table import Coords, Kind, Row, Scope, register
 
 Formula = Callable[..., Scalar]
+
+DIVIDES_BY_ZERO = "ZeroDivisionError"
+"""The message of eager's RuntimeError."""
 
 
 class Compute(enum.Enum):
@@ -33,6 +37,7 @@ class _Pointwise:
     formula: Formula
     compute: Compute
     raw: tuple[str, ...]  # arguments that keep their own type, such as conditions
+    divides: bool = False  # by its second operand, where a zero raises if they are integers
 
     def __call__(self, scope: Scope, node: Node, coords: Coords) -> Scalar:
         arguments = [(n, v) for n, v in graph.bound_arguments(node) if n not in _IGNORED]
@@ -48,6 +53,8 @@ class _Pointwise:
             if self.compute is Compute.OPERANDS and name not in self.raw and isinstance(operand, Scalar):
                 operand = as_stored(operand, promoted)
             operands.append(operand)
+        if self.divides and not operands[0].is_float:
+            operands[1] = _nonzero(scope, operands[1])
         return self.formula(*operands).to(compute_name(graph.dtype(node)))
 
     def _compute_type(self, node: Node, arguments: list[tuple[str, Any]]) -> torch.dtype:
@@ -85,6 +92,7 @@ def pointwise(
     raw: str = "",
     cost: int = 1,
     refuse: Callable[[Node], str | None] | None = None,
+    divides: bool = False,
 ) -> None:
     """Rows for the space-separated op ``names``."""
 
@@ -93,7 +101,7 @@ def pointwise(
 
     register(
         names.split(),
-        Row(Kind.POINTWISE, _Pointwise(formula, compute, tuple(raw.split())), refuse=refuse_all, cost=cost),
+        Row(Kind.POINTWISE, _Pointwise(formula, compute, tuple(raw.split()), divides), refuse=refuse_all, cost=cost),
     )
 
 
@@ -195,13 +203,13 @@ def _refuse_integer_power(node: Node) -> str | None:
     return None
 
 
-def _refuse_integer_division(node: Node) -> str | None:
-    """ATen raises for an integer division by zero, which a kernel cannot; so only divisors known not to be zero."""
-    val = graph.value_of(node)
-    divisor = node.args[1]
-    if val.dtype.is_floating_point or (isinstance(divisor, int) and divisor != 0):
-        return None
-    return "integer division by a tensor raises on zero, which ATen does"
+def _nonzero(scope: Scope, divisor: Scalar) -> Scalar:
+    """``divisor``, and one where it is zero, which the host reports after the kernel as eager does."""
+    if divisor.literal:
+        return divisor
+    zero = divisor == 0
+    scope.checked(zero.to("int64"), ONE, DIVIDES_BY_ZERO)
+    return where(zero, 1, divisor)
 
 
 def _clamp(x: Scalar, low: Scalar | None = None, high: Scalar | None = None) -> Scalar:
@@ -394,17 +402,17 @@ pointwise("aten.sub.Tensor aten.sub.Scalar prims.sub", _sub)
 pointwise("aten.rsub", lambda x, y, alpha=None: _sub(y, x, alpha))
 pointwise("aten.mul.Tensor aten.mul.Scalar prims.mul", lambda x, y: x * y)
 pointwise("aten.div.Tensor aten.div.Scalar aten.true_divide.Tensor", _div_mode, cost=4)
-pointwise("aten.div.Tensor_mode aten.div.Scalar_mode", _div_mode, cost=8, refuse=_refuse_integer_division)
+pointwise("aten.div.Tensor_mode aten.div.Scalar_mode", _div_mode, cost=8, divides=True)
 pointwise(
     "prims.div",
     lambda x, y: x / y if x.is_float else x.body.call("quotient", x, y),
     cost=4,
-    refuse=_refuse_integer_division,
+    divides=True,
 )
-pointwise("aten.floor_divide", _floor_divide, cost=40, refuse=_refuse_integer_division)
-pointwise("aten.remainder.Tensor aten.remainder.Scalar", _remainder, cost=36, refuse=_refuse_integer_division)
-pointwise("prims.remainder", _remainder, cost=36, refuse=_refuse_integer_division)
-pointwise("aten.fmod.Tensor aten.fmod.Scalar prims.fmod", _fmod, cost=32, refuse=_refuse_integer_division)
+pointwise("aten.floor_divide", _floor_divide, cost=40, divides=True)
+pointwise("aten.remainder.Tensor aten.remainder.Scalar aten.remainder.Scalar_Tensor", _remainder, cost=36, divides=True)
+pointwise("prims.remainder", _remainder, cost=36, divides=True)
+pointwise("aten.fmod.Tensor aten.fmod.Scalar prims.fmod", _fmod, cost=32, divides=True)
 pointwise("aten.pow.Tensor_Scalar", _pow_scalar, cost=32, refuse=_refuse_integer_power)
 pointwise("aten.pow.Tensor_Tensor prims.pow", _pow, cost=32, refuse=_refuse_integer_power)
 pointwise("aten.pow.Scalar", lambda x, y: x.body.call("pow", x, y), cost=32, refuse=_refuse_integer_power)

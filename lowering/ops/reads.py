@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from .. import graph
 from ..dtypes import compute_name
-from ..index import ONE, ZERO, Index, floor_divide, index
+from ..index import ONE, ZERO, Index, floor_divide, index, product
 from ..symbols import to_index
 from ..values import Scalar, coordinate, where
 from .pointwise import refuse_dtypes
@@ -22,7 +22,7 @@ OUT_OF_RANGE = "index out of range"
 def _slice_scatter(scope: Scope, node: Node, coords: Coords) -> Scalar:
     """The slice's elements from the second argument, all others from the first."""
     arguments = graph.arguments(node)
-    dim, step = arguments["dim"] % len(coords), _extent(arguments["step"])
+    dim, step = arguments["dim"] % len(coords), extent(arguments["step"])
     size, count = graph.shape(node)[dim], graph.shape(arguments["src"])[dim]
     start = _slice_start(arguments["start"], size)
     along = coords[dim] - start
@@ -40,13 +40,13 @@ def _slice_start(start: Any, size: Index) -> Index:
     if start is None:
         return ZERO
     if not isinstance(start, int) or start >= 0:
-        return _extent(start)
+        return extent(start)
     return ZERO if size.constant is not None and size.constant + start < 0 else size + start
 
 
 def _select_scatter(scope: Scope, node: Node, coords: Coords) -> Scalar:
     dim = node.args[2] % len(coords)
-    at = _extent(node.args[3])
+    at = extent(node.args[3])
     at = at + graph.shape(node)[dim] if isinstance(node.args[3], int) and node.args[3] < 0 else at
     inside = coordinate(scope.body, coords[dim]) == coordinate(scope.body, at)
     return _patched(scope, node, coords, inside, (*coords[:dim], *coords[dim + 1 :]))
@@ -108,10 +108,10 @@ def _pad(scope: Scope, node: Node, coords: Coords) -> Scalar:
     inside, local = None, list(coords)
     for position in range(len(pads) // 2):
         dim = len(coords) - 1 - position
-        before = _extent(pads[2 * position])
+        before = extent(pads[2 * position])
         size = graph.shape(source)[dim]
         local[dim] = coords[dim] - before
-        if before == ZERO and _extent(pads[2 * position + 1]) == ZERO:
+        if before == ZERO and extent(pads[2 * position + 1]) == ZERO:
             continue
         here = _between(scope, coords[dim], before, before + size)
         inside = here if inside is None else inside & here  # type: ignore[operator]
@@ -119,7 +119,8 @@ def _pad(scope: Scope, node: Node, coords: Coords) -> Scalar:
     return value if inside is None else where(inside, value, scope.body.const(fill, value.dtype))
 
 
-def _extent(value: Any) -> Index:
+def extent(value: Any) -> Index:
+    """A size, stride or offset among an op's arguments."""
     return to_index(graph.value_of(value)) if isinstance(value, Node) else index(value)
 
 
@@ -144,9 +145,11 @@ def _embedding(scope: Scope, node: Node, coords: Coords) -> Scalar:
 
 def _gather(scope: Scope, node: Node, coords: Coords) -> Scalar:
     source, dim, indices = node.args[:3]
-    if not coords:
-        scope.checked(scope.read(indices, ()).to("int64"), index(1), OUT_OF_RANGE)
-        return scope.read(source, ())
+    if product(graph.shape(indices)) == ZERO:  # of any rank
+        return scope.body.const(0, compute_name(graph.dtype(node)))
+    if not coords or not graph.shape(source):
+        scope.checked(scope.read(indices, coords).to("int64"), ONE, OUT_OF_RANGE)
+        return scope.read(source, (ZERO,) * len(graph.shape(source)))
     dim = dim % len(coords)
     at = scope.checked(scope.read(indices, coords).to("int64"), graph.shape(source)[dim], OUT_OF_RANGE)
     return scope.read(source, (*coords[:dim], at, *coords[dim + 1 :]))
@@ -175,7 +178,7 @@ def _index_select(scope: Scope, node: Node, coords: Coords) -> Scalar:
 
 def _index(scope: Scope, node: Node, coords: Coords) -> Scalar:
     source, indices = node.args[0], node.args[1]
-    first, rank = _index_place(node)
+    first, rank = index_place(node)
     inner = coords[first : first + rank]
     rest = iter(coords[:first] + coords[first + rank :])
     sizes = graph.shape(source)
@@ -186,7 +189,7 @@ def _index(scope: Scope, node: Node, coords: Coords) -> Scalar:
     return scope.read(source, tuple(local))
 
 
-def _index_place(node: Node) -> tuple[int, int]:
+def index_place(node: Node) -> tuple[int, int]:
     """Where the index tensors' broadcast dimensions stand in the result, and how many they are."""
     given = [d for d, i in enumerate(node.args[1]) if i is not None]
     rank = max(len(graph.shape(node.args[1][d])) for d in given)
@@ -195,7 +198,7 @@ def _index_place(node: Node) -> tuple[int, int]:
 
 
 def _index_aligned(node: Node) -> dict[Node, tuple[int | None, ...]]:
-    first, rank = _index_place(node)
+    first, rank = index_place(node)
     aligned: dict[Node, tuple[int | None, ...]] = {}
     for position in node.args[1]:
         if position is not None:
@@ -204,7 +207,8 @@ def _index_aligned(node: Node) -> dict[Node, tuple[int | None, ...]]:
     return aligned
 
 
-def _refuse_mask_index(node: Node) -> str | None:
+def refuse_mask_index(node: Node) -> str | None:
+    """A reason where indices are masks, or none are given."""
     for position in node.args[1]:
         if position is not None and graph.dtype(position) in (torch.bool, torch.uint8):
             return "indexing with a mask gives a size that depends on data, which ATen finds"
@@ -236,15 +240,8 @@ read("aten.cat prims.cat", _cat, once=True)
 read("aten.constant_pad_nd", _pad, once=True)
 read("aten.flip prims.rev", _flip, once=True)
 read("aten.embedding", _embedding, aligned=lambda n: {n.args[1]: _result_dims(n, 1)})
-read(
-    "aten.gather",
-    _gather,
-    aligned=_gather_aligned,
-    refuse=lambda n: (
-        None if graph.shape(n.args[0]) or not graph.shape(n.args[2]) else "gather from a scalar is left to ATen"
-    ),
-)
+read("aten.gather", _gather, aligned=_gather_aligned)
 read("aten.index_select", _index_select)
-read("aten.index.Tensor aten._unsafe_index.Tensor", _index, aligned=_index_aligned, refuse=_refuse_mask_index)
+read("aten.index.Tensor aten._unsafe_index.Tensor", _index, aligned=_index_aligned, refuse=refuse_mask_index)
 for _name, _lower in (("slice", _slice_scatter), ("select", _select_scatter), ("diagonal", _diagonal_scatter)):
     read(f"aten.{_name}_scatter.default", _lower, aligned=lambda n: {n.args[0]: _result_dims(n)})

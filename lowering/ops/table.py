@@ -53,8 +53,20 @@ class Scope(Protocol):
         ...
 
     def checked(self, value: Scalar, size: Index, message: str) -> Index:
-        """A data-dependent index, raised on the host as an IndexError with ``message`` unless it lies in [0, size)."""
+        """A data-dependent index, certain to be in [0, size); else the host raises ``message`` (see build.ERRORS)."""
         ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Updates:
+    """One pass over a result that is in memory: for each point of ``rows`` and, in order, of ``cols`` (sizes both),
+    ``at`` gives the element that changes and the value that ``fn`` (as in ir.Update) combines it with. Two rows never
+    change one element."""
+
+    rows: Coords
+    cols: Coords
+    fn: str
+    at: Callable[[Scope, Coords, Coords], tuple[Coords, Scalar]]
 
 
 Lower = Callable[[Scope, Node, Coords], Any]
@@ -69,7 +81,9 @@ class Row:
     that ``reshapes`` keeps the row-major order.
     A REDUCTION has ``dims``, the dimensions of its first argument that it combines, and whether these stay; a SCAN too.
     A READ has ``aligned``, which tells for each dimension of an argument the dimension of the result that it is read
-    along (None: anywhere); other arguments are read anywhere. ``once`` says that no element is read twice.
+    along (None: anywhere); other arguments are read anywhere. ``once`` says that no element is read twice. One with
+    ``updates`` writes at places that depend on data: ``lower`` gives its elements before the first pass. It is a group
+    of its own.
     """
 
     kind: Kind
@@ -81,6 +95,7 @@ class Row:
     reshapes: bool = False
     refuse: Callable[[Node], str | None] = lambda node: None
     cost: int = 1
+    updates: Callable[[Node], tuple[Updates, ...]] | None = None
 
 
 TABLE: dict[torch._ops.OpOverload, Row] = {}

@@ -44,7 +44,7 @@ def verify_parts(cut: Partition, group: Group, parts: Sequence[ir.GroupIR]) -> N
         name = f"group({', '.join(body.ops[:3])}{', ...' if len(body.ops) > 3 else ''})"
         for position, statement in enumerate(body.body):
             _verify_types(name, body, position, statement)
-            if isinstance(statement, (ir.Load, ir.Store, ir.Coord)):
+            if isinstance(statement, (ir.Load, ir.Store, ir.Update, ir.Coord)):
                 _verify_leaves(name, body, position, statement.index)
         for buffer in body.buffers:
             if buffer.scratch is not None and not buffer.written and ready.get(buffer.name) != buffer.scratch:
@@ -54,6 +54,7 @@ def verify_parts(cut: Partition, group: Group, parts: Sequence[ir.GroupIR]) -> N
             ):
                 broken(name, f"buffer {buffer.name} is no tensor of type {buffer.dtype}")
         _verify_stores(name, body, nodes)
+        _verify_updates(name, body, stored)
         _verify_addresses(name, body, nodes)
         stored += [b.name for b in _stored(body) if b.scratch is None]
         ready.update({b.name: b.scratch for b in _stored(body) if b.scratch is not None})
@@ -71,11 +72,11 @@ def _verify_types(name: str, body: ir.GroupIR, position: int, statement: ir.Stat
     where = f"statement {position} ({ir.describe(position, statement)})"
     if isinstance(statement, ir.Call):
         problem = _call_problem(statement, types)
-    elif isinstance(statement, (ir.Load, ir.Store)):
+    elif isinstance(statement, (ir.Load, ir.Store, ir.Update)):
         compute = compute_name(TORCH_DTYPES[body.buffers[statement.buffer].dtype])
         held = statement.dtype if isinstance(statement, ir.Load) else body.body[statement.value].dtype
         problem = None if held == compute else f"moves {held} where the buffer computes in {compute}"
-        if body.buffers[statement.buffer].written != isinstance(statement, ir.Store):
+        if body.buffers[statement.buffer].written == isinstance(statement, ir.Load):
             problem = "reads what is written or writes what is read"
     elif isinstance(statement, (ir.Reduce, ir.Scan)):
         expected = "int64" if statement.fn.startswith("arg") else body.body[statement.arg].dtype
@@ -186,6 +187,25 @@ def _verify_stores(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) -> No
             broken(name, f"the store {store.index} does not cover each element of {buffer.name} once")
 
 
+def _verify_updates(name: str, body: ir.GroupIR, stored: Sequence[str]) -> None:
+    """What is updated is in memory by then, and two rows never write to one place."""
+    for update in (s for s in body.body if isinstance(s, ir.Update)):
+        buffer = body.buffers[update.buffer]
+        if buffer.name not in stored:
+            broken(name, f"{buffer.name} is updated before it is stored")
+        if update.fn != "set" and update.fn not in FUNCTIONS:
+            broken(name, f"{buffer.name} is updated by {update.fn}, which is no scalar function")
+        leaves = update.index.leaves() | set(body.rows)
+        points = _points([a for a in leaves if isinstance(a, (Axis, Loaded))])
+        if points is None or any(isinstance(a, Symbol) for a in leaves):
+            continue
+        owner: dict[int, tuple[int, ...]] = {}
+        for point in points:
+            row = tuple(point[a] for a in body.rows)
+            if owner.setdefault(evaluate(update.index, point.__getitem__), row) != row:
+                broken(name, f"two rows update one place of {buffer.name} by {update.index}")
+
+
 def _elements(node: Node) -> Iterator[int]:
     """Places of all elements from the start of the tensor, for constant sizes and strides."""
     sizes = [s.constant or 0 for s in graph.shape(node)]
@@ -208,7 +228,7 @@ def _limits(buffer: ir.Buffer, nodes: Mapping[str, Node]) -> tuple[int, int] | N
 def _verify_addresses(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) -> None:
     """No access that its mask lets through leaves its buffer, at any point tried."""
     for position, statement in enumerate(body.body):
-        if not isinstance(statement, (ir.Load, ir.Store)):
+        if not isinstance(statement, (ir.Load, ir.Store, ir.Update)):
             continue
         buffer = body.buffers[statement.buffer]
         limits, leaves = _limits(buffer, nodes), _leaves_below(body, statement)
@@ -223,13 +243,13 @@ def _verify_addresses(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) ->
                 broken(name, f"statement {position} ({text}) leaves {buffer.name}: place {place} at {here}")
 
 
-def _is_masked(body: ir.GroupIR, statement: ir.Load | ir.Store, point: Point) -> bool:
+def _is_masked(body: ir.GroupIR, statement: ir.Load | ir.Store | ir.Update, point: Point) -> bool:
     """Whether an access is masked out at ``point``, or may be."""
     mask = statement.mask if isinstance(statement, ir.Load) else None
     return mask is not None and not _value(body, mask, point)
 
 
-def _leaves_below(body: ir.GroupIR, statement: ir.Load | ir.Store) -> set[Atom]:
+def _leaves_below(body: ir.GroupIR, statement: ir.Load | ir.Store | ir.Update) -> set[Atom]:
     """The leaves of an access and of the coordinates that decide its mask."""
     leaves = set(statement.index.leaves())
     stack = [statement.mask] if isinstance(statement, ir.Load) and statement.mask is not None else []
@@ -280,7 +300,10 @@ def verify_schedule(body: ir.GroupIR, schedule: Schedule) -> None:
         broken("schedule", f"a range of {len(schedule.dims)} dimensions, SYCL takes {MAX_RANGE}")
     if schedule.lanes < 1:
         broken("schedule", f"work-groups of {schedule.lanes} items")
-    counts = any(isinstance(s, ir.Scan) or (isinstance(s, ir.Reduce) and s.fn.startswith("arg")) for s in body.body)
+    ordered = (ir.Scan, ir.Update)
+    counts = any(isinstance(s, ordered) or (isinstance(s, ir.Reduce) and s.fn.startswith("arg")) for s in body.body)
+    if any(isinstance(s, ir.Update) for s in body.body) and schedule.lanes > 1:
+        broken("schedule", "updates are made in order, and several lanes share a row")
     if counts and tuple(schedule.loops) != body.cols:
         broken("schedule", "positions count, and the cols are not walked in their order")
     if schedule.chunk is not None and (schedule.chunk not in rows or not schedule.loops):
