@@ -145,8 +145,10 @@ def _is_followable(node: Node, views: set[Node]) -> bool:
 
 def _leaves_kernels(node: Node, fused: set[Node], views: set[Node]) -> bool:
     """Whether anything but a fused node reads ``node``, so that it must be in memory anyway."""
-    return any(_leaves_kernels(u, fused, views) if u in views else u.op != "call_function" or (graph.is_tensor(u) and u not in fused)
-               for u in node.users)
+    return any(
+        _leaves_kernels(u, fused, views) if u in views else u not in fused and u.target not in _METADATA
+        for u in node.users
+    )
 
 
 def _is_free(node: Node, fused: set[Node], views: set[Node], inline: set[Node]) -> bool:
@@ -166,14 +168,14 @@ def _is_free(node: Node, fused: set[Node], views: set[Node], inline: set[Node]) 
 
 
 def _inline_chain(node: Node, fused: set[Node], views: set[Node], inline: set[Node], budget: int) -> None:
-    """Inline a pointwise producer whose only reader reads each element once, and its own such producers."""
+    """Inline a producer that reads its own arguments once and whose only reader does so too, and its own such producers."""
     while node in views and len(node.users) == 1:
         source = graph.view_source(node)
         assert source is not None
         node = source
     if node in fused and not graph.is_getitem(node) and len(node.users) == 1:
         row = TABLE[node.target]  # type: ignore[index]
-        if row.kind is Kind.POINTWISE and row.cost <= budget:
+        if (row.kind is Kind.POINTWISE or row.once) and row.cost <= budget:
             inline.add(node)
             for source in node.all_input_nodes:
                 _inline_chain(source, fused, views, inline, budget - row.cost)

@@ -357,7 +357,7 @@ class Partitioner:
             self._merge_bucket(users)
         shapes: dict[tuple[tuple[Index, ...], ...], list[Node]] = {}
         for draft in self.drafts.values():
-            if draft.axes_used:
+            if draft.nodes[0] not in self.classes.refused:
                 loops = (self._rows(draft), self.axes.leaves(draft.cols or ()))
                 shapes.setdefault(tuple(tuple(map(self.axes.size, part)) for part in loops), []).append(draft.nodes[0])
         for users in shapes.values():
@@ -393,8 +393,15 @@ class Partitioner:
         return self._distinct(left, right)
 
     def _rows(self, draft: _Draft) -> tuple[int, ...]:
+        """The row axes, in the order of a node that has them all: groups over one shape pair them up alike."""
         cols = set(self.axes.leaves(draft.cols or ()))
-        return tuple(a for a in self.axes.leaves(draft.axes_used) if a not in cols)
+        whole = self.axes.leaves(draft.axes_used)
+        rows = [a for a in whole if a not in cols]
+        for node in reversed(draft.nodes):
+            own = [a for a in self.axes.leaves(a for d in self.dims.get(node, ()) for a in d) if a not in cols]
+            if len(own) == len(rows) and set(own) == set(rows):
+                return tuple(own)
+        return tuple(rows)
 
     def _extent(self, group: int) -> Index:
         """Number of points of a group's space."""

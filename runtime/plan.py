@@ -213,13 +213,18 @@ class Planner:
         else:
             self.lines.append(f"{self._name(node)} = {target}({', '.join(arguments)})")
         self._bind(node)
+        self._unpack(node)
+        for user in list(node.users):
+            if user in self.partition.classes.host and not graph.is_getitem(user):
+                self._bind_host(user)
+
+    def _unpack(self, node: Node) -> None:
+        """Name the results of an op that has several, nested ones too."""
         for user in node.users:
             if graph.is_getitem(user):
                 self.lines.append(f"{self._name(user)} = {self._name(node)}[{user.args[1]}]")
                 self._bind(user)
-        for user in list(node.users):
-            if user in self.partition.classes.host and not graph.is_getitem(user):
-                self._bind_host(user)
+                self._unpack(user)
 
     def _bind_host(self, node: Node) -> None:
         """A size that is known only now."""
