@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch.fx import GraphModule
 
 from aten_backend import cached
@@ -35,11 +34,12 @@ def xpu_aten(
     def compile_one(graph: GraphModule, inputs: Sequence[Any]) -> CachedGraph:
         return compile_graph(graph, chosen, run)
 
-    forward, backward, inference = (SerializableAOTDispatchCompiler(CachedGraph, compile_one) for _ in range(3))
+    compilers = ("fw_compiler", "bw_compiler", "inference_compiler")
     backend = aot_autograd(
-        fw_compiler=forward, bw_compiler=backward, inference_compiler=inference,
-        decompositions=decompositions(chosen.ir), partition_fn=min_cut_rematerialization_partition,
-    )  # fmt: skip
+        **{name: cached.cacheable(compile_one, chosen) for name in compilers},
+        decompositions=decompositions(chosen.ir),
+        partition_fn=min_cut_rematerialization_partition,
+    )
     with (
         _early_workers(chosen),
         cached.enabled(chosen, lambda: device_opens(chosen)),

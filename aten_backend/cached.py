@@ -19,6 +19,7 @@ from torch._dynamo.utils import counters
 from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.aot_autograd_result import OutputCode  # type: ignore[attr-defined]
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
+from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 
 from aten_backend.options import Options
 from lowering.artifacts import KernelSource
@@ -114,6 +115,12 @@ def _tag(options: Options) -> str:
             device.traits,
         )
     )
+
+
+def cacheable(compiler: Callable[..., CachedGraph], options: Options) -> Callable[..., Any]:
+    """``compiler`` marked as one whose results AOTAutograd's cache can keep, where the user asked for that: the mark
+    alone makes torch compute a key."""
+    return SerializableAOTDispatchCompiler(CachedGraph, compiler) if options.aot_cache else compiler
 
 
 @contextlib.contextmanager
