@@ -15,7 +15,8 @@ from .index import ZERO, product
 from .ops import TABLE, Kind
 
 CHEAP = 4
-"""Ops of at most this cost, and chains of three times that, are recomputed rather than stored where that moves fewer bytes."""
+"""Ops of at most this cost, and chains of three times that, are recomputed rather than stored where that moves fewer
+bytes."""
 
 SMALL = 2**14
 """Cheap ops over at most so many elements are always recomputed: reading them again costs less than a launch."""
@@ -53,12 +54,19 @@ class Classes:
 
     def refusals(self) -> tuple[Refusal, ...]:
         """What is left to ATen, in the graph's order."""
-        return tuple(Refusal(n.name, op_name(n), reason, user_line(n), reason in ops.DELIBERATE) for n, reason in self.refused.items())
+        return tuple(
+            Refusal(n.name, op_name(n), reason, user_line(n), reason in ops.DELIBERATE)
+            for n, reason in self.refused.items()
+        )
 
 
 def op_name(node: Node) -> str:
     """The op's overload, such as ``aten.mm.default``."""
-    return str(node.target) if isinstance(node.target, torch._ops.OpOverload) else getattr(node.target, "__name__", str(node.target))
+    return (
+        str(node.target)
+        if isinstance(node.target, torch._ops.OpOverload)
+        else getattr(node.target, "__name__", str(node.target))
+    )
 
 
 def classify(gm: GraphModule, disabled: Iterable[str] = (), lost: Mapping[str, str] = MappingProxyType({})) -> Classes:
@@ -87,7 +95,7 @@ def classify(gm: GraphModule, disabled: Iterable[str] = (), lost: Mapping[str, s
 
 def refusal(node: Node, disabled: frozenset[str] = frozenset()) -> str | None:
     """Why ``node`` is left to ATen, or None when it can be fused."""
-    row = TABLE.get(node.target)  # type: ignore[arg-type]
+    row = TABLE.get(node.target)
     name = op_name(node)
     if name in disabled or name.rpartition(".")[0] in disabled:
         return "switched off by the option disable_ops"
@@ -97,11 +105,14 @@ def refusal(node: Node, disabled: frozenset[str] = frozenset()) -> str | None:
 
 
 def _has_tensor(node: Node) -> bool:
-    return graph.first_tensor(node) is not None or (isinstance(node.target, torch._ops.OpOverload) and graph.value_of(node) is None)
+    return graph.first_tensor(node) is not None or (
+        isinstance(node.target, torch._ops.OpOverload) and graph.value_of(node) is None
+    )
 
 
 def _sort_host(node: Node, host: set[Node], refused: dict[Node, str]) -> None:
-    """Integer arithmetic on sizes runs on the host; an op that reads a tensor to give a number waits for it, in ATen."""
+    """Integer arithmetic on sizes runs on the host; an op that reads a tensor to give a number waits for it, in
+    ATen."""
     reads = any(graph.is_tensor(a) for a in node.all_input_nodes)
     if reads and node.target not in _METADATA:
         refused[node] = ops.reason_for(node)
@@ -109,7 +120,14 @@ def _sort_host(node: Node, host: set[Node], refused: dict[Node, str]) -> None:
         host.add(node)
 
 
-_METADATA = frozenset({torch.ops.aten.sym_size.int, torch.ops.aten.sym_stride.int, torch.ops.aten.sym_numel.default, torch.ops.aten.sym_storage_offset.default})
+_METADATA = frozenset(
+    {
+        torch.ops.aten.sym_size.int,
+        torch.ops.aten.sym_stride.int,
+        torch.ops.aten.sym_numel.default,
+        torch.ops.aten.sym_storage_offset.default,
+    }
+)
 
 
 def _inline(gm: GraphModule, fused: set[Node], views: set[Node]) -> frozenset[Node]:
@@ -136,7 +154,7 @@ def _is_followable(node: Node, views: set[Node]) -> bool:
     """Whether every view of ``node`` has a coordinate map, so that its readers can compute it at any place."""
     for user in node.users:
         if user in views:
-            row = TABLE.get(user.target)  # type: ignore[arg-type]
+            row = TABLE.get(user.target)
             at_start = (ZERO,) * len(graph.shape(user))
             if row is None or row.pull is None or row.pull(user, at_start) is None or not _is_followable(user, views):
                 return False
@@ -152,7 +170,7 @@ def _leaves_kernels(node: Node, fused: set[Node], views: set[Node]) -> bool:
 
 
 def _is_free(node: Node, fused: set[Node], views: set[Node], inline: set[Node]) -> bool:
-    row = TABLE[node.target]  # type: ignore[index]
+    row = TABLE[node.target]
     if row.kind is Kind.FACTORY:
         return True
     if not (row.kind is Kind.POINTWISE or row.once) or row.cost > CHEAP or _leaves_kernels(node, fused, views):
@@ -164,17 +182,23 @@ def _is_free(node: Node, fused: set[Node], views: set[Node], inline: set[Node]) 
     count = product(graph.shape(node)).constant
     if in_memory and count is not None and count <= SMALL:
         return True
-    return in_memory and len(real) <= 1 and all(graph.dtype(s).itemsize <= size for s in real) and all(graph.shape(s) == graph.shape(node) for s in real)
+    return (
+        in_memory
+        and len(real) <= 1
+        and all(graph.dtype(s).itemsize <= size for s in real)
+        and all(graph.shape(s) == graph.shape(node) for s in real)
+    )
 
 
 def _inline_chain(node: Node, fused: set[Node], views: set[Node], inline: set[Node], budget: int) -> None:
-    """Inline a producer that reads its own arguments once and whose only reader does so too, and its own such producers."""
+    """Inline a producer that reads its own arguments once and whose only reader does so too, and its own such
+    producers."""
     while node in views and len(node.users) == 1:
         source = graph.view_source(node)
         assert source is not None
         node = source
     if node in fused and not graph.is_getitem(node) and len(node.users) == 1:
-        row = TABLE[node.target]  # type: ignore[index]
+        row = TABLE[node.target]
         if (row.kind is Kind.POINTWISE or row.once) and row.cost <= budget:
             inline.add(node)
             for source in node.all_input_nodes:

@@ -1,8 +1,8 @@
 """Cutting a graph into fusion groups and externs.
 
-Nodes are taken in order; each joins the groups of its producers when their dimensions unify with its own (see ``axes``) and
-no path leaves and re-enters the group. Ancestor sets of groups are bit sets, so that the check costs a few machine words
-and the whole stays near linear in the number of nodes.
+Nodes are taken in order; each joins the groups of its producers when their dimensions unify with its own (see
+``axes``) and no path leaves and re-enters the group. Ancestor sets of groups are bit sets, so that the check costs a
+few machine words and the whole stays near linear in the number of nodes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from .classify import Classes, Refusal, op_name
 from .index import ONE, ZERO, Axis, Index, atom, product
 from .ops import TABLE, Kind
 from .target import Traits
-
 
 ReadDims = tuple[Dim | None, ...]
 """How a node reads an argument: for each dimension the loops that give the place, or None where it reads anywhere."""
@@ -41,7 +40,8 @@ class Group:
 
     def __str__(self) -> str:
         ops = ", ".join(f"{op_name(n)} -> {n.name}" for n in self.nodes if not graph.is_getitem(n))
-        return f"group over {len(self.space.rows)} rows, {len(self.space.cols)} cols [{ops}] stores {', '.join(n.name for n in self.stored)}"
+        stored = ", ".join(n.name for n in self.stored)
+        return f"group over {len(self.space.rows)} rows, {len(self.space.cols)} cols [{ops}] stores {stored}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,9 +77,10 @@ class Partition:
 @dataclasses.dataclass
 class _Draft:
     """A group that may still grow. ``ancestors`` has a bit for every group that must run before it, ``before`` and
-    ``after`` are its neighbours in that order. ``axes_used`` spans the space; ``cols`` are the axes its reductions combine; ``reads``
-    has what it reads and the dimensions by which it does so each time (None: anywhere). ``free`` are dimensions of its own
-    nodes that it reads at other places than the loop's: no reduction may have to be known there."""
+    ``after`` are its neighbours in that order. ``axes_used`` spans the space; ``cols`` are the axes its reductions
+    combine; ``reads`` has what it reads and the dimensions by which it does so each time (None: anywhere). ``free``
+    are dimensions of its own nodes that it reads at other places than the loop's: no reduction may have to be known
+    there."""
 
     nodes: list[Node]
     axes_used: tuple[int, ...]
@@ -122,7 +123,8 @@ class Partitioner:
         self._merge_siblings()
         return Partition(self.gm, self.classes, tuple(self._steps()), self.axes, self.classes.refusals())
 
-    # ---- placing one node ----------------------------------------------------------------------------------------------
+    # ---- placing one node
+    # ----------------------------------------------------------------------------------------------
 
     def _adopt(self, node: Node) -> None:
         """One result of an op with several belongs where the op is."""
@@ -154,17 +156,17 @@ class Partitioner:
     def _add_read(self, draft: _Draft, arg: Node, dims: ReadDims | None) -> None:
         """Note a read of ``arg``; through a node that is recomputed, also of what that reads."""
         draft.reads.setdefault(arg, []).append(dims)
-        if dims is not None and arg in self.classes.inline and TABLE[arg.target].kind is Kind.POINTWISE:  # type: ignore[index]
+        if dims is not None and arg in self.classes.inline and TABLE[arg.target].kind is Kind.POINTWISE:
             for source in arg.all_input_nodes:
                 if graph.is_tensor(source):
                     self._add_read(draft, source, _broadcast(dims, source))
 
     def _own_dims(self, node: Node) -> Dims:
         """Fresh dimensions for ``node``: of its result, and for a reduction of its first argument (``full``)."""
-        row = TABLE[node.target]  # type: ignore[index]
+        row = TABLE[node.target]
         if row.kind is not Kind.REDUCTION:
             source = node.args[0] if row.kind is Kind.SCAN else node
-            self.dims[node] = self.full[node] = self.axes.fresh_dims(graph.shape(source))  # type: ignore[arg-type]
+            self.dims[node] = self.full[node] = self.axes.fresh_dims(graph.shape(source))
             return self.full[node]
         assert row.dims is not None and isinstance(node.args[0], Node)
         full = self.full[node] = self.axes.fresh_dims(graph.shape(node.args[0]))
@@ -173,7 +175,7 @@ class Partitioner:
         return full
 
     def _reduced(self, node: Node) -> tuple[int, ...] | None:
-        row = TABLE[node.target]  # type: ignore[index]
+        row = TABLE[node.target]
         if row.dims is None:
             return None
         return tuple(a for d in row.dims(node)[0] for a in self.full[node][d]) or None
@@ -202,7 +204,8 @@ class Partitioner:
                     found[self.home[base]] = max(self.order[base], found.get(self.home[base], 0))
         return sorted(found, key=lambda g: -found[g])
 
-    # ---- merging -------------------------------------------------------------------------------------------------------
+    # ---- merging
+    # -------------------------------------------------------------------------------------------------------
 
     def _try_merge(self, a: int, b: int) -> bool:
         """Make one group of two when their loops unify, no cycle arises and the device takes the result."""
@@ -216,10 +219,12 @@ class Partitioner:
         if self._path_outside(a, b) or not self._is_small_enough(left, right):
             return False
         mark, free = self.axes.mark(), (len(left.free), len(right.free))
-        cols = self._unified_cols(left, right) if self._connect(left, right, b) and self._connect(right, left, a) else None
+        cols = (
+            self._unified_cols(left, right) if self._connect(left, right, b) and self._connect(right, left, a) else None
+        )
         if cols is None:
             self.axes.undo(mark)
-            del left.free[free[0]:], right.free[free[1]:]
+            del left.free[free[0] :], right.free[free[1] :]
             return False
         self._commit(a, b, cols[0])
         return True
@@ -269,7 +274,9 @@ class Partitioner:
         self._unify_shared_reads(left, right)
         spans = [self.axes.leaves(d.axes_used) for d in (left, right)]
         sets = [set(s) for s in spans]
-        if any(len(s) != len(t) for s, t in zip(sets, spans, strict=True)) or not (sets[0] <= sets[1] or sets[1] <= sets[0]):
+        if any(len(s) != len(t) for s, t in zip(sets, spans, strict=True)) or not (
+            sets[0] <= sets[1] or sets[1] <= sets[0]
+        ):
             return None
         whole = sets[0] | sets[1]
         found = [set(self.axes.leaves(d.cols)) for d in (left, right) if d.cols is not None]
@@ -293,10 +300,10 @@ class Partitioner:
             if arg not in many.reads:
                 continue
             mark = self.axes.mark()
-            mine, theirs = (d.reads[arg][0] for d in (few, many))
-            if mine is not None and theirs is not None and (None in mine or None in theirs):
+            mine, theirs = (_whole(d.reads[arg][0]) for d in (few, many))
+            if mine is None or theirs is None:
                 continue
-            if mine is None or theirs is None or not self.axes.unify_dims(mine, theirs) or not self._distinct(left, right):
+            if not self.axes.unify_dims(mine, theirs) or not self._distinct(left, right):
                 self.axes.undo(mark)
 
     def _distinct(self, *drafts: _Draft) -> bool:
@@ -304,8 +311,12 @@ class Partitioner:
 
     def _path_outside(self, a: int, b: int) -> bool:
         """Whether some third group lies on a path between the two."""
-        return any(self.drafts[last].ancestors >> step & 1 for first, last in ((a, b), (b, a))
-                   for step in self.drafts[first].after if step != last)
+        return any(
+            self.drafts[last].ancestors >> step & 1
+            for first, last in ((a, b), (b, a))
+            for step in self.drafts[first].after
+            if step != last
+        )
 
     def _commit(self, a: int, b: int, cols: tuple[int, ...] | None) -> None:
         """Move the nodes of ``b`` into ``a`` and mend the ancestor sets of everything after them."""
@@ -364,8 +375,8 @@ class Partitioner:
             self._merge_bucket(users, by_position=True)
 
     def _merge_bucket(self, members: list[Node], by_position: bool = False) -> None:
-        """Merge the groups of ``members`` where that is possible; ``by_position`` pairs their loops in order. Each is tried
-        with the last few only, so that the work stays linear."""
+        """Merge the groups of ``members`` where that is possible; ``by_position`` pairs their loops in order. Each is
+        tried with the last few only, so that the work stays linear."""
         tried: list[Node] = []
         for member in members:
             for other in reversed(tried[-SIBLING_WINDOW:]):
@@ -407,7 +418,8 @@ class Partitioner:
         """Number of points of a group's space."""
         return product(self.axes.size(a) for a in self.axes.leaves(self.drafts[group].axes_used))
 
-    # ---- dimensions of arguments -----------------------------------------------------------------------------------------
+    # ---- dimensions of arguments
+    # -----------------------------------------------------------------------------------------
 
     def _dims_of(self, arg: Node) -> Dims | None:
         """Dimensions of a node in a group, or of a view of one; None where a view cannot be followed."""
@@ -419,11 +431,11 @@ class Partitioner:
         below = self._dims_of(source) if source is not None and source is arg.args[0] else None
         found = None if below is None else self._view_dims(arg, below)
         if found is not None:
-            self.axes.record(self.view_dims, arg, found)  # type: ignore[arg-type]
+            self.axes.record(self.view_dims, arg, found)
         return found
 
     def _view_dims(self, view: Node, below: Dims) -> Dims | None:
-        row = TABLE.get(view.target)  # type: ignore[arg-type]
+        row = TABLE.get(view.target)
         if row is None or row.pull is None:
             return None
         moved = self._pulled_dims(view, below, row.pull)
@@ -440,7 +452,10 @@ class Partitioner:
         for coord, dim, size in zip(coords, below, graph.shape(view.args[0]), strict=True):
             if size == ONE and coord == ZERO:
                 continue
-            at = next((i for i, p in enumerate(probes) if p == coord and p != ZERO and shape[i] == size and found[i] is None), None)
+            at = next(
+                (i for i, p in enumerate(probes) if p == coord and p != ZERO and shape[i] == size and found[i] is None),
+                None,
+            )
             if at is None:
                 return None
             found[at] = dim
@@ -448,7 +463,7 @@ class Partitioner:
 
     def _read_dims(self, user: Node, arg: Node) -> ReadDims | None:
         """The dimensions that ``user`` gives its argument ``arg``; None where it reads it anywhere, or broadcast."""
-        row = TABLE[user.target]  # type: ignore[index]
+        row = TABLE[user.target]
         if row.dims is not None:
             return self.full[user] if arg is user.args[0] else None
         if row.kind is Kind.POINTWISE:
@@ -457,9 +472,13 @@ class Partitioner:
         if arg not in aligned:
             return None
         sizes = graph.shape(arg)
-        return tuple(() if s == ONE else None if d is None else self.dims[user][d] for d, s in zip(aligned[arg], sizes, strict=True))
+        return tuple(
+            () if s == ONE else None if d is None else self.dims[user][d]
+            for d, s in zip(aligned[arg], sizes, strict=True)
+        )
 
-    # ---- the result ------------------------------------------------------------------------------------------------------
+    # ---- the result
+    # ------------------------------------------------------------------------------------------------------
 
     def _steps(self) -> Iterator[Group | Extern]:
         """Groups and externs, each after all that it needs, otherwise in the graph's order."""
@@ -483,7 +502,13 @@ class Partitioner:
         whole = self.axes.leaves(draft.axes_used)
         cols = set(self.axes.leaves(draft.cols or ()))
         space = Space(tuple(a for a in whole if a not in cols), tuple(a for a in whole if a in cols))
-        return Group(tuple(draft.nodes), stored, space, {n: self.dims[n] for n in draft.nodes}, {n: self.full[n] for n in draft.nodes})
+        return Group(
+            tuple(draft.nodes),
+            stored,
+            space,
+            {n: self.dims[n] for n in draft.nodes},
+            {n: self.full[n] for n in draft.nodes},
+        )
 
     def _escapes(self, node: Node, members: set[Node]) -> bool:
         """Whether anything outside the group needs the memory of ``node``."""
@@ -499,11 +524,16 @@ class Partitioner:
 def _broadcast(dims: ReadDims, arg: Node) -> ReadDims:
     """The part of ``dims`` by which a pointwise op reads ``arg``."""
     sizes = graph.shape(arg)
-    return tuple(() if s == ONE else d for d, s in zip(dims[len(dims) - len(sizes):], sizes, strict=True))
+    return tuple(() if s == ONE else d for d, s in zip(dims[len(dims) - len(sizes) :], sizes, strict=True))
+
+
+def _whole(dims: ReadDims | None) -> Dims | None:
+    """``dims`` where every dimension is read along a loop."""
+    return None if dims is None or None in dims else tuple(d for d in dims if d is not None)
 
 
 def _is_scan(node: Node) -> bool:
-    return node.target in TABLE and TABLE[node.target].kind is Kind.SCAN  # type: ignore[index]
+    return node.target in TABLE and TABLE[node.target].kind is Kind.SCAN
 
 
 def _has_updates(node: Node) -> bool:

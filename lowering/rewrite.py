@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 from . import ir
-from .index import Loaded, atom, substitute
+from .index import Atom, Index, Loaded, atom, substitute
 
 
-def copy_statements(group: ir.GroupIR, kept: list[int], new: dict[int, int], body: list[ir.Statement]) -> tuple[list[ir.Statement], dict[int, int]]:
+def copy_statements(
+    group: ir.GroupIR, kept: list[int], new: dict[int, int], body: list[ir.Statement]
+) -> tuple[list[ir.Statement], dict[int, int]]:
     """Append the statements ``kept`` to ``body`` with their operands renamed by ``new``, which grows."""
     for p in kept:
         new[p] = len(body)
@@ -28,7 +30,9 @@ def renumbered(statement: ir.Statement, new: dict[int, int]) -> ir.Statement:
     if isinstance(statement, (ir.Load, ir.Check)) and statement.mask is not None:
         changes["mask"] = new[statement.mask]
     if isinstance(statement, (ir.Load, ir.Store, ir.Update, ir.Coord)):
-        loaded = {a: atom(Loaded(new[a.value], a.size)) for a in statement.index.leaves() if isinstance(a, Loaded)}
+        loaded: dict[Atom, Index] = {
+            a: atom(Loaded(new[a.value], a.size)) for a in statement.index.leaves() if isinstance(a, Loaded)
+        }
         if loaded:
             changes["index"] = substitute(statement.index, loaded)
     return dataclasses.replace(statement, **changes)  # type: ignore[arg-type]

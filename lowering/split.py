@@ -1,7 +1,7 @@
 """Long reductions over few rows: in two kernels, so that every compute unit has work.
 
-The first kernel reduces chunks of the cols to partial results in scratch memory, the second reduces those and computes what
-follows. Both run in a fixed order: the same input gives the same bits.
+The first kernel reduces chunks of the cols to partial results in scratch memory, the second reduces those and computes
+what follows. Both run in a fixed order: the same input gives the same bits.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ def split_long(group: ir.GroupIR, traits: Traits) -> tuple[tuple[ir.GroupIR, Axi
 
 
 def _is_worth_it(group: ir.GroupIR, traits: Traits) -> bool:
-    plain = all(not isinstance(s, ir.Scan) and not (isinstance(s, ir.Reduce) and s.fn.startswith("arg")) for s in group.body)
+    plain = all(
+        not isinstance(s, ir.Scan) and not (isinstance(s, ir.Reduce) and s.fn.startswith("arg")) for s in group.body
+    )
     rows = product(a.size for a in group.rows).constant
     cols = product(a.size for a in group.cols).constant
-    long = bool(group.cols) and (cols is None and not group.rows or cols is not None and cols >= LONG)
+    long = bool(group.cols) and ((cols is None and not group.rows) or (cols is not None and cols >= LONG))
     return plain and long and rows is not None and rows < 2 * traits.compute_units
 
 
@@ -51,8 +53,10 @@ def _place(group: ir.GroupIR, inner: Axis) -> Index:
 
 def _scratch(group: ir.GroupIR, reductions: list[int], chunk: Axis, written: bool) -> tuple[ir.Buffer, ...]:
     size = product(a.size for a in group.rows) * chunk.size
-    return tuple(ir.Buffer(f"partial{n}", group.body[group.body[p].arg].dtype, written, size)  # type: ignore[union-attr]
-                 for n, p in enumerate(reductions))
+    return tuple(
+        ir.Buffer(f"partial{n}", group.body[group.body[p].arg].dtype, written, size)  # type: ignore[union-attr]
+        for n, p in enumerate(reductions)
+    )
 
 
 def _partial(group: ir.GroupIR, stage: list[int], reductions: list[int], chunk: Axis) -> ir.GroupIR:
@@ -75,7 +79,11 @@ def _final(group: ir.GroupIR, varies: list[bool], stage: list[int], reductions: 
         body.append(ir.Load(len(group.buffers) + n, _place(group, part), group.body[statement.arg].dtype))
         new[p] = len(body)
         body.append(dataclasses.replace(statement, arg=len(body) - 1))
-    kept = [p for p, s in enumerate(group.body) if not varies[p] and p not in new and not (stage[p] == 0 and isinstance(s, ir.Store))]
+    kept = [
+        p
+        for p, s in enumerate(group.body)
+        if not varies[p] and p not in new and not (stage[p] == 0 and isinstance(s, ir.Store))
+    ]
     body, _ = copy_statements(group, kept, new, body)
     buffers = group.buffers + _scratch(group, reductions, chunk, False)
     return prune(ir.GroupIR(group.ops, group.rows, (part,), buffers, tuple(body)))

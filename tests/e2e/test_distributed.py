@@ -9,9 +9,9 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as collectives
-from torch import multiprocessing
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.multiprocessing.spawn import spawn
 from torch.nn import functional as F
 
 WORLD = 2
@@ -64,5 +64,5 @@ def _worker(rank, kind, folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ddp", "fsdp", "collective"])
 def test_two_processes(kind, tmp_path):
-    multiprocessing.spawn(_worker, (kind, str(tmp_path)), WORLD)
+    spawn(_worker, (kind, str(tmp_path)), WORLD)
     assert all((tmp_path / f"done{rank}").exists() for rank in range(WORLD))
