@@ -101,7 +101,16 @@ def refusal(node: Node, disabled: frozenset[str] = frozenset()) -> str | None:
         return "switched off by the option disable_ops"
     if row is None or row.lower is None:
         return ops.reason_for(node)
-    return row.refuse(node)
+    return _foreign_device(node) or row.refuse(node)
+
+
+def _foreign_device(node: Node) -> str | None:
+    """A reason where a tensor is not in the host's memory, which is all that kernels are given so far."""
+    for n in (node, *node.all_input_nodes):
+        tensor = graph.first_tensor(n)
+        if tensor is not None and tensor.device.type != "cpu":
+            return f"{tensor.device.type} tensors are left to ATen: kernels take CPU tensors only"
+    return None
 
 
 def _has_tensor(node: Node) -> bool:
