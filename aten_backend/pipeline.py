@@ -146,8 +146,8 @@ def _addressing_host_memory(device: Device) -> Device:
     """``device``, unless its kernels cannot read tensors where torch has them."""
     if not device.traits.shared_system_usm:
         raise DeviceNotFoundError(
-            f"{device.name} cannot address the host's memory (it has no shared system USM), and staging through its own "
-            "memory is not built. Use the option device='cpu'."
+            f"{device.name} cannot address the host's memory (it has no shared system USM), and staging through "
+            "its own memory is not built. Use the option device='cpu'."
         )
     return device
 
