@@ -28,11 +28,12 @@ _COMPOSITES = (
     aten.linalg_vector_norm, aten.dist, aten._adaptive_avg_pool2d, aten._adaptive_avg_pool3d, aten.grid_sampler_2d,
     aten.ldexp, aten.logit, aten.renorm, aten._batch_norm_with_update_functional, aten.special_log_ndtr,
     aten.view_copy, aten.permute_copy, aten.narrow_copy, aten.unbind_copy, aten.as_strided_copy,
+    aten.tril_indices, aten.triu_indices, aten.adaptive_max_pool2d,
 )  # fmt: skip
 """Ops that core ATen keeps whole, but that fuse better with their neighbours when taken apart."""
 
 _KEPT = frozenset({
-    aten.embedding_dense_backward.default,  # its decomposition is an index_put that accumulates, which ATen does faster
+    aten.embedding_dense_backward.default,  # its decomposition masks by a copy of the gradient what a kernel skips
     aten.convolution_backward.default,
     aten.max_pool2d_with_indices.default,  # its reference gathers every window
     aten.addmm.default,  # passes/split_bias takes it apart where that pays

@@ -361,7 +361,10 @@ class Emitter:
         return Kernel(source, group, schedule, group.buffers, tuple(self.symbols), tuple(self.floats), self.checks, global_size)
 
 
-_COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
+_COMBINE = {
+    "logaddexp": "logaddexp",
+    "sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and",
+}  # fmt: skip
 
 
 def identity_text(fn: str, dtype: str) -> str:
@@ -374,6 +377,8 @@ def identity_text(fn: str, dtype: str) -> str:
         bits = int(dtype.lstrip("uint"))
         low, high = (0, 2**bits - 1) if is_unsigned(dtype) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         return constant_text(low if fn == "max" else high, dtype)
+    if fn == "logaddexp":
+        return constant_text(float("-inf"), dtype)
     return constant_text({"sum": 0, "prod": 1, "any": False, "all": True}[fn], dtype)
 
 

@@ -84,7 +84,7 @@ class Scan:
     """``arg`` combined over the cols up to and including the current one, in order; the group has one col. ``argmax`` and
     ``argmin`` give the position of the last extreme so far, as ATen's cummax and cummin do."""
 
-    fn: Literal["sum", "prod", "max", "min", "argmax", "argmin"]
+    fn: Literal["sum", "prod", "max", "min", "argmax", "argmin", "logaddexp"]
     arg: Value
     dtype: str
 

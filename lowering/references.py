@@ -93,8 +93,38 @@ _LAID_OUT = (
     aten._adaptive_avg_pool2d.default,
 )
 
+
+def scatter_reduce_mean(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """A mean as a sum over a count, as eager's; other ways to reduce stay whole."""
+    if reduce != "mean":
+        return NotImplemented
+    total = x.scatter_reduce(dim, index, src, "sum", include_self=include_self)
+    counted = (torch.ones_like if include_self else torch.zeros_like)(x)
+    return _mean(total, counted.scatter_add(dim, index, torch.ones_like(src)))
+
+
+def index_reduce_mean(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """The same by slices."""
+    if reduce != "mean":
+        return NotImplemented
+    total = (x if include_self else x.index_fill(dim, index, 0)).index_add(dim, index, source)
+    counted = (torch.ones_like if include_self else torch.zeros_like)(x)
+    return _mean(total, counted.index_add(dim, index, torch.ones_like(source)))
+
+
+def _mean(total: Tensor, count: Tensor) -> Tensor:
+    count = torch.where(count == 0, 1, count)
+    return total / count if total.is_floating_point() else torch.div(total, count, rounding_mode="floor")
+
+
 OWN: dict[torch._ops.OperatorBase, Callable[..., Any]] = {
     **{op: in_suggested_format(op) for op in _LAID_OUT},
+    aten.index_reduce.default: index_reduce_mean,
+    aten.scatter_reduce.two: scatter_reduce_mean,
     aten.log_sigmoid_forward.default: log_sigmoid_forward,
     aten.native_group_norm.default: native_group_norm,
     aten.nll_loss_backward.default: nll_loss_backward,

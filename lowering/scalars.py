@@ -56,6 +56,12 @@ FUNCTIONS: dict[str, Function] = {
     "minimum": Function(
         "select({0} != {0}, {0}, select({0} < {1}, {0}, {1}))", "select({0} < {1}, {0}, {1})", "iand({0}, {1})", cost=2,
     ),
+    # log(exp(x) + exp(y)); equal infinities are their own sum
+    "logaddexp": Function(
+        "select(({0} == {1}) & isinf({0}), {0}, select({0} != {0}, {0}, select({0} > {1}, {0}, {1})) "
+        "+ log1p(exp(-fabs({0} - {1}))))",
+        cost=40,
+    ),
     "fmax": Function("fmax({0}, {1})", "select({0} > {1}, {0}, {1})", "ior({0}, {1})"),
     "fmin": Function("fmin({0}, {1})", "select({0} < {1}, {0}, {1})", "iand({0}, {1})"),
     **{name: _builtin(name, 1, 1) for name in ("floor", "ceil", "trunc")},

@@ -15,19 +15,16 @@ DATA_LOOP = "each element is a loop whose length depends on the data"
 MASKED = "which element it takes depends on how many a mask picked before"
 ONE_ROW = "its many updates may all meet in one place, so that one work-item would make them in order: ATen is faster"
 NO_PLACE = "its result has no elements: ATen reports the indexes out of range"
-MEAN = "counts how many updates fall on each element: a third and fourth pass, where ATen takes one"
 FREQUENCY = "counts how often each index occurs before it starts"
 HIGHER_ORDER = "control flow is kept; its bodies are compiled as graphs of their own"
 MUTATION = "writes to its argument"
 DELIBERATE = frozenset({
-    LIBRARY, RANDOM, SEQUENTIAL, DATA_DEPENDENT, DATA_LOOP, MASKED, ONE_ROW, NO_PLACE, MEAN, FREQUENCY, HIGHER_ORDER,
+    LIBRARY, RANDOM, SEQUENTIAL, DATA_DEPENDENT, DATA_LOOP, MASKED, ONE_ROW, NO_PLACE, FREQUENCY, HIGHER_ORDER,
     MUTATION,
 })  # fmt: skip
 """Reasons that are choices: ATen is the right place for these ops, so they count as no fallback."""
 
-SCAN = "a running total along a dimension: no schedule for it yet"
 TABULATED = "a long table of polynomials, which no formula here holds yet"
-BITS = "reads a number's bits, which the scalar table cannot do yet"
 UNKNOWN = "no row in the op table yet"
 
 _LIBRARY_PREFIXES = (
@@ -80,14 +77,12 @@ _BY_NAME: dict[str, tuple[str, ...]] = {
                 "zeta"),
     MASKED: ("masked_scatter", "_unsafe_masked_index_put_accumulate"),
     SEQUENTIAL: ("hash_tensor", "_weight_norm_differentiable_backward"),
-    SCAN: ("logcumsumexp", "_logcumsumexp"),
     TABULATED: ("special_erfcx", "erfcx", "special_airy_ai", "special_bessel_j0", "special_bessel_j1",
                 "special_bessel_y0", "special_bessel_y1",
                 "special_modified_bessel_k0", "special_modified_bessel_k1",
                 "special_scaled_modified_bessel_k0", "special_scaled_modified_bessel_k1",
                 "special_spherical_bessel_j0", "bessel_j0", "bessel_j1",
                 "spherical_bessel_j0"),
-    BITS: ("frexp",),
 }  # fmt: skip
 _REASONS = {name: reason for reason, names in _BY_NAME.items() for name in names}
 

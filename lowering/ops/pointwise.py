@@ -163,7 +163,7 @@ def _fmod(x: Scalar, y: Scalar) -> Scalar:
 def _pow(x: Scalar, y: Scalar) -> Scalar:
     """x to a tensor's power. A constant one that eager computes by the general function may still be multiplied out."""
     if not x.is_float:
-        return _integer_power(x, int(y.literal))  # type: ignore[arg-type]
+        return _power_of_tensor(x, y) if y.literal is None else _integer_power(x, int(y.literal))
     return x * x if y.literal == 2 else x.body.call("pow", x, y)
 
 
@@ -187,6 +187,19 @@ def _pow_scalar(x: Scalar, y: Scalar) -> Scalar:
     return x.body.call("pow", x, y)
 
 
+def _power_of_tensor(x: Scalar, y: Scalar) -> Scalar:
+    """An integer to an integer power, by squaring; a negative one is that of the reciprocal, cut off to an integer."""
+    call, bits, signed = x.body.call, int(x.dtype.lstrip("uint")), not x.dtype.startswith("u")
+    result, square = x.body.const(1, x.dtype), x
+    for bit in range(bits - signed):
+        result = where(call("and", call("shr", y, bit), 1) != 0, result * square, result)
+        square = square * square
+    if not signed:
+        return result
+    unit = where(x == -1, where(call("and", y, 1) != 0, x, 1), where(x == 1, x, 0))
+    return where(y < 0, unit, result)
+
+
 def _integer_power(x: Scalar, exponent: int) -> Scalar:
     result, square = x.body.const(1, x.dtype), x
     while exponent:
@@ -197,9 +210,11 @@ def _integer_power(x: Scalar, exponent: int) -> Scalar:
 
 
 def _refuse_integer_power(node: Node) -> str | None:
-    exponent = node.args[1] if len(node.args) > 1 else None
-    if not graph.dtype(node).is_floating_point and not (isinstance(exponent, int) and exponent >= 0):
-        return "integer powers with an exponent that is not a non-negative constant are left to ATen"
+    dtype, exponent = graph.dtype(node), node.args[1] if len(node.args) > 1 else None
+    if dtype.is_floating_point or (graph.is_tensor(exponent) and dtype != torch.bool):
+        return None
+    if not (isinstance(exponent, int) and exponent >= 0):
+        return "integer powers with a number that is not a non-negative constant are left to ATen"
     return None
 
 
@@ -353,6 +368,30 @@ def _refuse_sparse_copy(node: Node) -> str | None:
     return None
 
 
+def _angle(x: Scalar) -> Scalar:
+    return where(x != x, x, where(x < 0, x.body.const(math.pi, x.dtype), x.body.const(0, x.dtype)))
+
+
+def _frexp(scope: Scope, node: Node, coords: Coords) -> tuple[Scalar, Scalar]:
+    """Fraction and exponent by the logarithm in float64, which is exact enough for a float32, as is the division."""
+    x = scope.operand(node.args[0], coords, len(coords)).to("float64")
+    call = x.body.call
+    size = call("abs", x)
+    ordinary = (size > 0) & (size < math.inf)
+    exponent = call("floor", call("log2", where(ordinary, size, 1.0))) + 1.0
+    fraction = x / call("exp2", exponent)
+    for low, step, scale in ((call("abs", fraction) < 0.5, -1.0, 2.0), (call("abs", fraction) >= 1.0, 1.0, 0.5)):
+        exponent, fraction = where(low, exponent + step, exponent), where(low, fraction * scale, fraction)
+    power = where(ordinary, exponent, 0.0).to("int32")
+    return where(ordinary, fraction, x).to(compute_name(graph.dtype(node.args[0]))), power
+
+
+def _refuse_wide(node: Node) -> str | None:
+    if graph.dtype(node.args[0]) == torch.float64:
+        return "taking a float64 apart needs its bits, which the scalar table cannot read yet"
+    return None
+
+
 def _words(text: str) -> list[str]:
     return text.split()
 
@@ -415,7 +454,12 @@ pointwise("prims.remainder", _remainder, cost=36, divides=True)
 pointwise("aten.fmod.Tensor aten.fmod.Scalar prims.fmod", _fmod, cost=32, divides=True)
 pointwise("aten.pow.Tensor_Scalar", _pow_scalar, cost=32, refuse=_refuse_integer_power)
 pointwise("aten.pow.Tensor_Tensor prims.pow", _pow, cost=32, refuse=_refuse_integer_power)
-pointwise("aten.pow.Scalar", lambda x, y: x.body.call("pow", x, y), cost=32, refuse=_refuse_integer_power)
+pointwise("aten.pow.Scalar", _pow, cost=32, refuse=_refuse_integer_power)
+pointwise("aten.angle", _angle)
+register(
+    ["aten.frexp.Tensor"],
+    Row(Kind.POINTWISE, _frexp, refuse=lambda n: refuse_dtypes(n) or _refuse_wide(n), cost=40),
+)
 pointwise("aten.heaviside", _heaviside)
 pointwise("aten.logaddexp", _logaddexp, cost=40)
 pointwise("aten.xlogy", _xlogy, cost=20)

@@ -20,7 +20,7 @@ def _scanned_dim(node: Node) -> tuple[tuple[int, ...], bool]:
 
 
 def _accumulating(fn: str) -> Callable[[Scope, Node, Coords], Scalar]:
-    """Sums and products run in float64 for float32, as ATen's do on the CPU."""
+    """Sums, products and the like run in float64 for float32, as ATen's do on the CPU."""
 
     def lower(scope: Scope, node: Node, coords: Coords) -> Scalar:
         result = compute_name(graph.dtype(node))
@@ -46,5 +46,6 @@ def scan(names: str, lower: Callable[[Scope, Node, Coords], Any]) -> None:
 
 scan("aten.cumsum.default", _accumulating("sum"))
 scan("aten.cumprod.default", _accumulating("prod"))
+scan("aten.logcumsumexp.default aten._logcumsumexp.default", _accumulating("logaddexp"))
 scan("aten.cummax.default", _extreme("max"))
 scan("aten.cummin.default", _extreme("min"))

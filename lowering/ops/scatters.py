@@ -1,8 +1,8 @@
 """Ops that write at places that depend on data: scatter, index_put and their kin.
 
-Each is a kernel that makes the result's elements as they are before, then passes of updates: rows, which can never meet in
-one place, side by side; the updates of a row one after another, as in eager, so that the result is eager's and the same
-every time.
+Each is a kernel that makes the result's elements as they are before, then passes of updates: rows, which can never meet
+in one place, side by side; the updates of a row one after another, as in eager, so that the result is eager's and the
+same every time.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .. import graph
 from ..dtypes import compute_name, is_float, is_unsigned
 from ..index import ONE, ZERO, Index, product, unflatten
 from ..values import Scalar, as_stored, coordinate, where
-from .externs import FREQUENCY, MEAN, NO_PLACE, ONE_ROW
+from .externs import FREQUENCY, NO_PLACE, ONE_ROW, UNKNOWN
 from .pointwise import refuse_dtypes
 from .reads import OUT_OF_RANGE, extent, index_place, refuse_mask_index, wrapped
 from .table import Coords, Kind, Row, Scope, Updates, register
 
 LONG = 2**14
-"""Updates of a single row, one after another, from which ATen is left to make them: it runs along memory, or in parallel."""
+"""Updates of a single row, one after another, beyond which they are left to ATen, which does nothing beside them."""
 
 FUNCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "maximum", "amin": "minimum"}
 """Scalar functions behind the names of reductions."""
@@ -81,8 +81,8 @@ def _dim(node: Node) -> int:
 
 
 def _reducing(node: Node, rows: Coords, cols: Coords, fn: str, place: Place, read: Read) -> tuple[Updates, ...]:
-    """Updates of ``place`` by what ``read`` gives at the same coordinates; after a pass that forgets what was there unless
-    it takes part."""
+    """Updates of ``place`` by what ``read`` gives at the same coordinates; after a pass that forgets what was there
+    unless it takes part."""
     dim = _dim(node)
     passes = []
     if not graph.arguments(node).get("include_self", True):
@@ -156,7 +156,7 @@ def _sliced(fn: str | None, wraps: bool = False) -> Passes:
 
 
 def _mask(node: Node) -> tuple[int, Node] | None:
-    """The only index of an index_put and its first dimension where it is a mask for one value: no place depends on data."""
+    """The mask of an index_put and its first dimension where it is the only index and there is one value for all."""
     arguments = graph.arguments(node)
     given = [(d, i) for d, i in enumerate(arguments["indices"]) if i is not None]
     is_mask = len(given) == 1 and graph.dtype(given[0][1]) in (torch.bool, torch.uint8)
@@ -266,8 +266,8 @@ def _embedding_backward(node: Node) -> tuple[Updates, ...]:
 
 def _refuse(node: Node, passes: Passes) -> str | None:
     """Why a kernel would be wrong or slower: see the reasons in externs."""
-    if graph.arguments(node).get("reduce") == "mean":
-        return MEAN
+    if graph.arguments(node).get("reduce", "sum") not in FUNCTIONS:
+        return UNKNOWN  # a mean, which a decomposition takes apart
     made = passes(node)
     if made and product(graph.shape(node)) == ZERO:
         return NO_PLACE

@@ -44,7 +44,7 @@ def test_scatter_add_meets_duplicates(dtype, dim):
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("include_self", [True, False])
-@pytest.mark.parametrize("reduce", ["sum", "prod", "amax", "amin"])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "amax", "amin", "mean"])
 def test_scatter_reduce(reduce, include_self, dtype):
     def f(x, i, s):
         return x.scatter_reduce(1, i, s, reduce, include_self=include_self)
@@ -53,7 +53,7 @@ def test_scatter_reduce(reduce, include_self, dtype):
 
 
 @pytest.mark.parametrize("include_self", [True, False])
-@pytest.mark.parametrize("reduce", ["prod", "amax", "amin"])
+@pytest.mark.parametrize("reduce", ["prod", "amax", "amin", "mean"])
 def test_index_reduce(reduce, include_self):
     def f(x, i, s):
         return x.index_reduce(1, i, s, reduce, include_self=include_self)

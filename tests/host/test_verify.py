@@ -13,7 +13,7 @@ from lowering import ir, verify
 from lowering.artifacts import KernelSource
 from lowering.emit import Kernel
 from lowering.errors import ArtifactError
-from lowering.index import ZERO, Atom, Axis, Index, atom, index
+from lowering.index import ZERO, Atom, Axis, Index, atom, index, substitute
 from lowering.partition import Group, Partition
 from runtime.verify import verify_plan
 from support import lower_graph, lowered, traced
@@ -172,6 +172,39 @@ def test_masked_addresses_may_lie_outside():
     bare = tuple(dataclasses.replace(s, mask=None) if isinstance(s, ir.Load) else s for s in body.body)
     with refuses("leaves"):
         verify.verify_group(cut, group, dataclasses.replace(body, body=bare))
+
+
+def unplaced(body: ir.GroupIR) -> ir.GroupIR:
+    """``body`` whose updates are in the first row, whatever the row."""
+    update = next(s for s in body.body if isinstance(s, ir.Update))
+    return changed(body, ir.Update, index=substitute(update.index, {a: ZERO for a in body.rows}))
+
+
+BROKEN_UPDATES = [
+    (lambda first, then: (then, first), "updated before it is stored"),
+    (lambda first, then: (first, unplaced(then)), "two rows update one place"),
+    (lambda first, then: (first, shifted(then, ir.Update, 1)), "leaves"),
+    (lambda first, then: (first, changed(then, ir.Update, fn="frobnicate")), "no scalar function"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), BROKEN_UPDATES)
+def test_broken_updates(change, message):
+    args = torch.randn(3, 4), torch.randint(0, 3, (2, 4)), torch.randn(2, 4)
+    one = lowered(lambda x, i, s: x.scatter_add(0, i, s), *args)[0]
+    (group,) = one.partition.groups
+    first, then = (k.group for k in one.kernels[group])
+    verify.verify_parts(one.partition, group, (first, then))
+    with refuses(message):
+        verify.verify_parts(one.partition, group, change(first, then))
+
+
+def test_updates_are_made_in_order():
+    args = torch.randn(3, 4), torch.randint(0, 3, (2, 4)), torch.randn(2, 4)
+    one = lowered(lambda x, i, s: x.scatter_add(0, i, s), *args)[0]
+    kernel = one.plan.kernels[-1]
+    with refuses("several lanes share a row"):
+        verify.verify_schedule(kernel.group, dataclasses.replace(kernel.schedule, lanes=16))
 
 
 def test_values_at_a_point():
