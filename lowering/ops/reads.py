@@ -13,6 +13,7 @@ from ..dtypes import compute_name
 from ..index import ONE, ZERO, Index, floor_divide, index, product
 from ..symbols import to_index
 from ..values import Scalar, coordinate, where
+from .externs import DATA_DEPENDENT
 from .pointwise import refuse_dtypes
 from .table import Coords, Kind, Row, Scope, register
 
@@ -46,9 +47,11 @@ def _slice_start(start: Any, size: Index) -> Index:
 
 def _select_scatter(scope: Scope, node: Node, coords: Coords) -> Scalar:
     dim = node.args[2] % len(coords)
-    at = extent(node.args[3])
-    at = at + graph.shape(node)[dim] if isinstance(node.args[3], int) and node.args[3] < 0 else at
-    inside = coordinate(scope.body, coords[dim]) == coordinate(scope.body, at)
+    given, size = node.args[3], graph.shape(node)[dim]
+    at = coordinate(scope.body, size + given if isinstance(given, int) and given < 0 else extent(given))
+    if isinstance(given, Node):  # known at run time, it may be negative
+        at = where(at < 0, at + coordinate(scope.body, size), at)
+    inside = coordinate(scope.body, coords[dim]) == at
     return _patched(scope, node, coords, inside, (*coords[:dim], *coords[dim + 1 :]))
 
 
@@ -211,7 +214,7 @@ def refuse_mask_index(node: Node) -> str | None:
     """A reason where indices are masks, or none are given."""
     for position in node.args[1]:
         if position is not None and graph.dtype(position) in (torch.bool, torch.uint8):
-            return "indexing with a mask gives a size that depends on data, which ATen finds"
+            return DATA_DEPENDENT
     if not any(i is not None for i in node.args[1]):
         return "indexing with nothing is left to ATen"
     return None

@@ -17,7 +17,7 @@ from .. import graph
 from ..dtypes import compute_name, is_float, is_unsigned
 from ..index import ONE, ZERO, Index, product, unflatten
 from ..values import Scalar, as_stored, coordinate, where
-from .externs import FREQUENCY, NO_PLACE, ONE_ROW, UNKNOWN
+from .externs import DATA_DEPENDENT, FREQUENCY, MASKED, NO_PLACE, ONE_ROW, UNKNOWN
 from .pointwise import refuse_dtypes
 from .reads import OUT_OF_RANGE, extent, index_place, refuse_mask_index, wrapped
 from .table import Coords, Kind, Row, Scope, Updates, register
@@ -175,6 +175,14 @@ def _masked_self(scope: Scope, node: Node, coords: Coords) -> Scalar:
     return where(chosen, value + new if arguments["accumulate"] else new, value)
 
 
+def _refuse_mask(node: Node) -> str | None:
+    """A mask takes the values in turn."""
+    if _mask(node) is not None:
+        return None
+    reason = refuse_mask_index(node)
+    return MASKED if reason == DATA_DEPENDENT else reason
+
+
 def _index_put(node: Node) -> tuple[Updates, ...]:
     if _mask(node) is not None:
         return ()
@@ -301,7 +309,7 @@ scatter(
     "aten.index_put.default aten._unsafe_index_put.default",
     _index_put,
     _masked_self,
-    lambda n: None if _mask(n) else refuse_mask_index(n),
+    _refuse_mask,
 )
 scatter("aten.put.default", _put)
 scatter("aten.as_strided_scatter.default", _as_strided_scatter, refuse=_refuse_layout)

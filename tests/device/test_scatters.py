@@ -194,3 +194,19 @@ def test_many_updates_of_one_row_are_left_to_aten():
     for count, externs in ((2**14, 0), (2**14 + 1, 1)):
         (one,) = lowered(lambda x, i, s: x.scatter_add(0, i, s), torch.zeros(50), places(50, count), torch.ones(count))
         assert one.plan.extern_calls == externs
+
+
+def test_any_layout():
+    wide = numbers(2, 4, 6, 6).to(memory_format=torch.channels_last)
+    at = torch.tensor([1, 1])
+    runs_in_kernels(lambda x, i, s: x.index_add(1, i, s), wide, at, numbers(2, 2, 6, 6))
+    runs_in_kernels(lambda x, i: x.index_fill(0, i[:1], 1.5), wide, at)
+    runs_in_kernels(lambda x, i, s: x.scatter_add(0, i, s), numbers(3, 4).t(), places(4, 2, 3), numbers(2, 3))
+    runs_in_kernels(lambda x, i, s: x.scatter_add(1, i, s), numbers(2, 1).expand(2, 4), places(4, 2, 2), numbers(2, 2))
+
+
+def test_select_scatter_at_a_number_known_at_run_time():
+    compiled_once = compiled(lambda x, s, at: x.select_scatter(s, 1, at), dynamic=True)
+    x, source = numbers(4, 5), numbers(4)
+    for at in (2, 4, -1, -5):
+        torch.testing.assert_close(compiled_once(x, source, at), x.select_scatter(source, 1, at))
