@@ -12,6 +12,7 @@ import heapq
 import itertools
 from collections.abc import Iterator, Mapping
 
+import torch
 from torch.fx import GraphModule, Node
 
 from . import graph
@@ -106,7 +107,7 @@ class Partitioner:
         self._ids = itertools.count()
         self._memory: dict[Node, frozenset[Node]] = {}
         self.order = {n: i for i, n in enumerate(gm.graph.nodes)}
-        self.after = mutation_order(gm)
+        self.after = required_order(gm)
         self.needed_inline = _needed_inline(gm, classes)
 
     def run(self) -> Partition:
@@ -552,6 +553,26 @@ def _needed_inline(gm: GraphModule, classes: Classes) -> frozenset[Node]:
                 elif user not in classes.fused and user not in classes.host:
                     needed.add(node)
     return frozenset(needed)
+
+
+def required_order(gm: GraphModule) -> dict[Node, list[Node]]:
+    """For each node, nodes that must run before it though it does not read them: those that write or read the memory
+    that it reads or writes, and the random op before it, so that the generator's stream is eager's."""
+    after = mutation_order(gm)
+    previous: Node | None = None
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and _may_be_random(node):
+            if previous is not None:
+                after.setdefault(node, []).append(previous)
+            previous = node
+    return after
+
+
+def _may_be_random(node: Node) -> bool:
+    """Whether the op draws from a generator, or runs graphs that might."""
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        return True
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def mutation_order(gm: GraphModule) -> dict[Node, list[Node]]:
