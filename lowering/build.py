@@ -1,7 +1,7 @@
 """From a fusion group of FX nodes to group IR: values are pulled from the stored nodes back to memory.
 
-Views become indexing on the way: a read through a view of something in memory uses the view's own strides, a read through a
-view of something computed here uses its coordinate map.
+Views become indexing on the way: a read through a view of something in memory uses the view's own strides, a read
+through a view of something computed here uses its coordinate map.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class Builder:
         self.buffers: dict[tuple[str, bool], int] = {}
         self.kinds: list[ir.Buffer] = []
         axes = partition.axes
-        self.axis = {a: Axis(f"{'i' if a in group.space.rows else 'j'}{n}", axes.size(a)) for n, a in enumerate(group.space.rows + group.space.cols)}
+        self.axis = {
+            a: Axis(f"{'i' if a in group.space.rows else 'j'}{n}", axes.size(a))
+            for n, a in enumerate(group.space.rows + group.space.cols)
+        }
         self._values: dict[tuple[Node, Coords, int | None], Any] = {}
         self._mask: Scalar | None = None
         self._reducing: Node | None = None
@@ -94,7 +97,8 @@ class Builder:
             self.kinds.append(ir.Buffer(node.name, NAMES[graph.dtype(node)], written))
         return self.buffers[key]
 
-    # ---- the Scope of op rows --------------------------------------------------------------------------------------------
+    # ---- the Scope of op rows
+    # --------------------------------------------------------------------------------------------
 
     def read(self, arg: Node, coords: Coords, mask: Scalar | None = None) -> Scalar:
         """Element ``coords`` of ``arg``; computed here when the group holds it, else loaded."""
@@ -110,11 +114,11 @@ class Builder:
         if base not in self.members and base not in self.partition.classes.inline:
             return self._load(arg, base, coords)
         if arg is not base:
-            row = TABLE.get(arg.target)  # type: ignore[arg-type]
+            row = TABLE.get(arg.target)
             pulled = row.pull(arg, coords) if row is not None and row.pull is not None else None
             if pulled is None:
                 raise ArtifactError(f"{op_name(arg)} of {base.name} was fused, but has no coordinate map")
-            return self._read(arg.args[0], pulled)  # type: ignore[arg-type]
+            return self._read(arg.args[0], pulled)
         return self._value(arg, coords)
 
     def _load(self, arg: Node, base: Node, coords: Coords) -> Scalar:
@@ -127,9 +131,9 @@ class Builder:
         if key not in self._values:
             outer = self._reducing
             if graph.is_getitem(node):
-                self._values[key] = self._value(node.args[0], coords)[node.args[1]]  # type: ignore[arg-type,index]
+                self._values[key] = self._value(node.args[0], coords)[node.args[1]]
             else:
-                row = TABLE[node.target]  # type: ignore[index]
+                row = TABLE[node.target]
                 self._reducing = node if row.dims is not None else None
                 assert row.lower is not None
                 self._values[key] = row.lower(self, node, coords)
@@ -143,7 +147,7 @@ class Builder:
         val = graph.value_of(arg)
         if isinstance(val, torch.Tensor):
             sizes = graph.shape(arg)
-            tail = coords[result_rank - len(sizes):]
+            tail = coords[result_rank - len(sizes) :]
             return self.read(arg, tuple(ZERO if s == ONE else c for c, s in zip(tail, sizes, strict=True)))
         if isinstance(val, (torch.SymInt, int)) and not isinstance(val, bool):
             return coordinate(self.body, to_index(val))
@@ -151,7 +155,7 @@ class Builder:
 
     def reduced(self, node: Node, coords: Coords) -> Coords:
         """Coordinates in the first argument of the reduction ``node``: its cols for the dimensions that it combines."""
-        row = TABLE[node.target]  # type: ignore[index]
+        row = TABLE[node.target]
         assert row.dims is not None
         expected = self._place(node)
         if coords != expected or self._mask is not None:
@@ -160,7 +164,9 @@ class Builder:
             return coords
         dims, keep = row.dims(node)
         rest = iter(c for d, c in enumerate(coords) if not (keep and d in dims))
-        return tuple(self._coordinate(full) if d in dims else next(rest) for d, full in enumerate(self.group.full[node]))
+        return tuple(
+            self._coordinate(full) if d in dims else next(rest) for d, full in enumerate(self.group.full[node])
+        )
 
     def reduce(self, fn: str, value: Scalar) -> Scalar:
         """``value`` combined over the cols; itself where the op combines dimensions of size one only."""
@@ -173,7 +179,9 @@ class Builder:
     def _combined(self, kind: type[ir.Reduce] | type[ir.Scan], fn: Any, value: Scalar) -> Scalar:
         node = self._reducing
         assert node is not None
-        dims, _ = TABLE[node.target].dims(node)  # type: ignore[misc,index]
+        dims_of = TABLE[node.target].dims
+        assert dims_of is not None
+        dims, _ = dims_of(node)
         position = fn in ("argmax", "argmin")
         if not any(self.partition.axes.leaves(self.group.full[node][d]) for d in dims):
             return self.body.const(0, "int64") if position else value

@@ -1,8 +1,8 @@
 """Kernel text: a scheduled group as numba-dpex Python.
 
-A group with reductions runs over its cols once per *stage*: stage 0 computes what needs no reduction, stage n what needs
-the reductions of stage n - 1. Values that vary over the cols are recomputed in each stage that needs them (their memory is
-in the nearest cache by then); values that do not are computed once, between the loops.
+A group with reductions runs over its cols once per *stage*: stage 0 computes what needs no reduction, stage n what
+needs the reductions of stage n - 1. Values that vary over the cols are recomputed in each stage that needs them (their
+memory is in the nearest cache by then); values that do not are computed once, between the loops.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class Emitter:
             self.line("    error[0] = failed")
         return self._finish()
 
-    # ---- positions -------------------------------------------------------------------------------------------------------
+    # ---- positions
+    # -------------------------------------------------------------------------------------------------------
 
     def line(self, text: str) -> None:
         """One line at the current depth."""
@@ -116,7 +117,8 @@ class Emitter:
         assert isinstance(a, (Quotient, Remainder))
         return f"{function}(np.int64({self.index(a.num)}), np.int64({self.index(a.den)}))"
 
-    # ---- code between and inside loops -----------------------------------------------------------------------------------
+    # ---- code between and inside loops
+    # -----------------------------------------------------------------------------------
 
     def _between(self, stage: int) -> None:
         """What does not vary over the cols and is known once the loops before ``stage`` are done."""
@@ -209,7 +211,9 @@ class Emitter:
 
     def _expression(self, statement: ir.Statement) -> str:
         if isinstance(statement, ir.Load):
-            load = load_text(self.group.buffers[statement.buffer].dtype, f"b{statement.buffer}[{self.index(statement.index)}]")
+            load = load_text(
+                self.group.buffers[statement.buffer].dtype, f"b{statement.buffer}[{self.index(statement.index)}]"
+            )
             zero = constant_text(0, statement.dtype)
             return load if statement.mask is None else f"{load} if {self.text[statement.mask]} else {zero}"
         if isinstance(statement, ir.Coord):
@@ -226,21 +230,28 @@ class Emitter:
         good = f"({value} >= 0) & ({value} < np.int64({size}))"
         known = good if statement.mask is None else f"ior(inot({self.text[statement.mask]}), {good})"
         self.text[position] = f"v{position}"
-        # a flag rather than a store in a branch: with several such branches, the CPU driver fails to build loops over lanes
+        # a flag rather than a store in a branch: with several such branches, the CPU driver fails to build loops over
+        # lanes
         self.line(f"failed = select({known}, failed, np.int32({statement.code}))")
         self.line(f"v{position} = select({good}, {value}, np.int64(0))")
 
     def _store(self, statement: ir.Store) -> None:
         """Store once: by the first lane, or where axes that the place does not depend on are zero."""
         here = statement.index.leaves()
-        idle = [a.name for dim in (self.schedule.outer, *self.schedule.dims) for a in dim if a not in here and a is not self.schedule.chunk]
+        idle = [
+            a.name
+            for dim in (self.schedule.outer, *self.schedule.dims)
+            for a in dim
+            if a not in here and a is not self.schedule.chunk
+        ]
         varies = any(c in here for c in self.group.cols)
         if varies:
             idle += [c.name for c in self.group.cols if c not in here]
         elif self.schedule.lanes > 1:
             idle.append("lane")
         buffer = self.group.buffers[statement.buffer]
-        text = f"b{statement.buffer}[{self.index(statement.index)}] = {store_text(buffer.dtype, self.text[statement.value])}"
+        value = store_text(buffer.dtype, self.text[statement.value])
+        text = f"b{statement.buffer}[{self.index(statement.index)}] = {value}"
         if idle:
             self.line(f"if {' and '.join(f'{a} == 0' for a in idle)}:")
             text = "    " + text
@@ -256,7 +267,8 @@ class Emitter:
             self.line(f"u{statement.buffer} = {load_text(buffer.dtype, place)}")
         self.line(f"{place} = {store_text(buffer.dtype, value)}")
 
-    # ---- reductions ------------------------------------------------------------------------------------------------------
+    # ---- reductions
+    # ------------------------------------------------------------------------------------------------------
 
     def _reduce(self, position: int) -> ir.Reduce | ir.Scan:
         statement = self.group.body[position]
@@ -279,7 +291,11 @@ class Emitter:
         value = self.text[statement.arg]
         dtype = self.group.body[statement.arg].dtype
         if statement.fn.startswith("arg"):
-            wins = _wins(statement.fn, value, name, dtype) if isinstance(statement, ir.Reduce) else _wins_last(statement.fn, value, name, dtype)
+            wins = (
+                _wins(statement.fn, value, name, dtype)
+                if isinstance(statement, ir.Reduce)
+                else _wins_last(statement.fn, value, name, dtype)
+            )
             self.line(f"c = {wins} or (p{position} < 0)")
             self.line(f"{name} = select(c, {value}, {name})")
             self.line(f"p{position} = select(c, np.int64({self._column()}), p{position})")
@@ -341,7 +357,8 @@ class Emitter:
             best = f"select(n{position}_nan > 0, {value} != {value}, w{position} == m{position})"
         self.line(f"v{position} = group_min(select({best} & ({place} >= 0), {place}, np.int64(9223372036854775807)))")
 
-    # ---- the record ------------------------------------------------------------------------------------------------------
+    # ---- the record
+    # ------------------------------------------------------------------------------------------------------
 
     def _finish(self) -> Kernel:
         group, schedule = self.group, self.schedule
@@ -350,7 +367,9 @@ class Emitter:
         params += [Param(n, "scalar", "int64") for n in self.symbols.values()]
         params += [Param(n, "scalar", "float64") for n in self.floats.values()]
         params += [Param("error", "pointer", "int32")] * self.checks
-        params += [Param(f"l{n}", "local", self.group.body[p].dtype, self.kept.extent) for p, n in self.kept.places.items()]
+        params += [
+            Param(f"l{n}", "local", self.group.body[p].dtype, self.kept.extent) for p, n in self.kept.places.items()
+        ]
         params += self.exchanges
         local = (schedule.lanes,) if schedule.mapping is Mapping.ROWS else None
         header = f"(item, {', '.join(p.name for p in params)}):\n"
@@ -358,7 +377,9 @@ class Emitter:
         digest = hashlib.sha256(repr((text, params, len(global_size), local)).encode()).hexdigest()[:12]
         name = f"{_short_name(group.ops)}_{digest}"
         source = KernelSource(name, f"def {name}{text}", tuple(params), len(global_size), local)
-        return Kernel(source, group, schedule, group.buffers, tuple(self.symbols), tuple(self.floats), self.checks, global_size)
+        return Kernel(
+            source, group, schedule, group.buffers, tuple(self.symbols), tuple(self.floats), self.checks, global_size
+        )
 
 
 _COMBINE = {
@@ -385,7 +406,11 @@ def identity_text(fn: str, dtype: str) -> str:
 def _wins(fn: str, value: str, best: str, dtype: str) -> str:
     """Whether ``value`` replaces ``best``: strictly better, or the first NaN."""
     better = call_text("gt" if fn == "argmax" else "lt", dtype, [value, best])
-    return f"({better} and ({best} == {best})) or (({value} != {value}) and ({best} == {best}))" if is_float(dtype) else better
+    return (
+        f"({better} and ({best} == {best})) or (({value} != {value}) and ({best} == {best}))"
+        if is_float(dtype)
+        else better
+    )
 
 
 def _wins_last(fn: str, value: str, best: str, dtype: str) -> str:
@@ -448,7 +473,9 @@ class Kept:
 def plan_kept(group: ir.GroupIR, schedule: Schedule, varies: list[bool], stages: list[int], local_memory: int) -> Kept:
     """Decide what is kept between loops: values that cost more to compute again than to store, where the row fits."""
     extent = product(a.size for a in group.cols).constant or 0
-    fits = extent > 0 and schedule.mapping is Mapping.ROWS and schedule.chunk is None  # of unknown or no extent: not kept
+    fits = (
+        extent > 0 and schedule.mapping is Mapping.ROWS and schedule.chunk is None
+    )  # of unknown or no extent: not kept
     room = local_memory // 2 // (8 * extent) if fits else 0
     first: dict[int, int] = {}
     places: dict[int, int] = {}
@@ -465,7 +492,13 @@ def plan_kept(group: ir.GroupIR, schedule: Schedule, varies: list[bool], stages:
                 continue
             here.add(p)
             known = p in first
-            if known and len(places) < room and p not in places and is_float(group.body[p].dtype) and _price(group, varies, places, p) >= KEEP:
+            if (
+                known
+                and len(places) < room
+                and p not in places
+                and is_float(group.body[p].dtype)
+                and _price(group, varies, places, p) >= KEEP
+            ):
                 places[p] = len(places)
             if not (known and p in places):
                 stack += ir.operands(group.body[p])
@@ -509,5 +542,3 @@ def _short_name(ops: tuple[str, ...]) -> str:
 def emit(group: ir.GroupIR, schedule: Schedule, local_memory: int = 0) -> Kernel:
     """The kernel of ``group`` under ``schedule``, with at most ``local_memory`` bytes of work-group memory."""
     return Emitter(group, schedule, local_memory).run()
-
-

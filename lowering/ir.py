@@ -1,8 +1,8 @@
 """Group IR: what one kernel computes, before it is said how.
 
-A group is a loop nest over ``rows`` (parallel) and ``cols`` (reduced; empty for pointwise groups) and a straight line of
-scalar statements in SSA form. Statement i defines value i. A value *varies* over the axes that it depends on; a Reduce
-takes a value and combines it over all ``cols``. Addresses are in elements from the start of the buffer's tensor.
+A group is a loop nest over ``rows`` (parallel) and ``cols`` (reduced; empty for pointwise groups) and a straight line
+of scalar statements in SSA form. Statement i defines value i. A value *varies* over the axes that it depends on; a
+Reduce takes a value and combines it over all ``cols``. Addresses are in elements from the start of the buffer's tensor.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Value = int
 
 @dataclasses.dataclass(frozen=True)
 class Buffer:
-    """A tensor that the group reads or writes; ``name`` is its node's, ``dtype`` as in dtypes.NAMES. With ``scratch`` it
-    is memory of so many elements that only the group's own kernels share."""
+    """A tensor that the group reads or writes; ``name`` is its node's, ``dtype`` as in dtypes.NAMES. With ``scratch``
+    it is memory of so many elements that only the group's own kernels share."""
 
     name: str
     dtype: str
@@ -81,8 +81,8 @@ class Reduce:
 
 @dataclasses.dataclass(frozen=True)
 class Scan:
-    """``arg`` combined over the cols up to and including the current one, in order; the group has one col. ``argmax`` and
-    ``argmin`` give the position of the last extreme so far, as ATen's cummax and cummin do."""
+    """``arg`` combined over the cols up to and including the current one, in order; the group has one col. ``argmax``
+    and ``argmin`` give the position of the last extreme so far, as ATen's cummax and cummin do."""
 
     fn: Literal["sum", "prod", "max", "min", "argmax", "argmin", "logaddexp"]
     arg: Value
@@ -103,7 +103,8 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class Store:
-    """buffer[index] = value, rounded to the buffer's type; done once per point of the axes that ``index`` varies over."""
+    """buffer[index] = value, rounded to the buffer's type; done once per point of the axes that ``index`` varies
+    over."""
 
     buffer: int
     index: Index
@@ -140,9 +141,13 @@ class GroupIR:
         for position, statement in enumerate(self.body):
             for operand in operands(statement):
                 if not 0 <= operand < position:
-                    raise ArtifactError(f"group {self.ops}: statement {position} uses value {operand} before it is defined")
+                    raise ArtifactError(
+                        f"group {self.ops}: statement {position} uses value {operand} before it is defined"
+                    )
             if isinstance(statement, (Load, Store, Update)) and not 0 <= statement.buffer < len(self.buffers):
-                raise ArtifactError(f"group {self.ops}: statement {position} names buffer {statement.buffer}, which is none")
+                raise ArtifactError(
+                    f"group {self.ops}: statement {position} names buffer {statement.buffer}, which is none"
+                )
             if statement.dtype not in ("", *NAMES.values()):
                 raise ArtifactError(f"group {self.ops}: statement {position} has the unknown type {statement.dtype}")
 

@@ -27,9 +27,9 @@ class Mapping(enum.Enum):
 @dataclasses.dataclass(frozen=True)
 class Schedule:
     """``dims`` are the range's dimensions, slowest first, each a product of row axes, slowest first. ``loops`` are the
-    cols in loop order; under ROWS the last is spread over ``lanes`` work-items. ``chunk``, one of the row axes, is the part
-    of the first loop that a work-group runs over, where one row is shared by several. ``outer`` are row axes over which every
-    work-item loops, because the range would be too large with them."""
+    cols in loop order; under ROWS the last is spread over ``lanes`` work-items. ``chunk``, one of the row axes, is the
+    part of the first loop that a work-group runs over, where one row is shared by several. ``outer`` are row axes over
+    which every work-item loops, because the range would be too large with them."""
 
     mapping: Mapping
     dims: tuple[tuple[Axis, ...], ...]
@@ -60,7 +60,9 @@ def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Sche
 def _limited(schedule: Schedule) -> Schedule:
     """``schedule`` with its slowest axes taken out of the range until SYCL accepts the number of work-items."""
     dims, outer = [list(d) for d in schedule.dims], list[Axis]()
-    while (total := product(a.size for d in dims for a in d).constant) is not None and total * schedule.lanes >= RANGE_LIMIT:
+    while (
+        total := product(a.size for d in dims for a in d).constant
+    ) is not None and total * schedule.lanes >= RANGE_LIMIT:
         outer.append(dims[0].pop(0))
         dims = dims if dims[0] or len(dims) == 1 else dims[1:]
     return dataclasses.replace(schedule, dims=tuple(map(tuple, dims)), outer=tuple(outer)) if outer else schedule
@@ -69,7 +71,7 @@ def _limited(schedule: Schedule) -> Schedule:
 def _range_dims(axes: list[Axis]) -> tuple[tuple[Axis, ...], ...]:
     """At most three dimensions; what is left over goes into the slowest, where a division costs least."""
     extra = max(len(axes) - MAX_RANGE, 0)
-    return (tuple(axes[: extra + 1]), *((a,) for a in axes[extra + 1:])) if axes else ()
+    return (tuple(axes[: extra + 1]), *((a,) for a in axes[extra + 1 :])) if axes else ()
 
 
 def _counts_positions(group: ir.GroupIR) -> bool:

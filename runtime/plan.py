@@ -1,7 +1,7 @@
 """Launch plans: a partition and its kernels as a straight line of Python.
 
-The plan's text is what runs, so that reading it is reading what happens: allocate, launch, wait before ATen touches memory,
-call ATen, forget. Nothing is forgotten while a kernel that uses it may still be running.
+The plan's text is what runs, so that reading it is reading what happens: allocate, launch, wait before ATen touches
+memory, call ATen, forget. Nothing is forgotten while a kernel that uses it may still be running.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ OUT_VARIANTS = {
 }
 """Structured ops whose ``out=`` form writes straight into the buffer that it is given."""
 
-_RESERVED = re.compile(r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|empty_strided|as_strided|wait|check|scratch\d+_\w+")
+_RESERVED = re.compile(
+    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|empty_strided|as_strided|wait|check|scratch\d+_\w+"
+)
 """Names that a plan uses for symbols, launches, constants and its own helpers: no node may take them."""
 
 
 @dataclasses.dataclass(frozen=True)
 class LaunchPlan:
-    """``text`` defines ``call(args)``; ``constants`` are the names that it uses besides torch's; ``kernels`` are launched
-    as k0, k1, ... in the order of their first use, one entry a launch."""
+    """``text`` defines ``call(args)``; ``constants`` are the names that it uses besides torch's; ``kernels`` are
+    launched as k0, k1, ... in the order of their first use, one entry a launch."""
 
     text: str
     constants: Mapping[str, Any]
@@ -82,15 +84,13 @@ class Planner:
         body = "\n".join(f"    {line}" for line in self.lines)
         return LaunchPlan(f"def call(args):\n{body}\n", self.constants, tuple(self.launches), self.externs)
 
-    # ---- names -----------------------------------------------------------------------------------------------------------
+    # ---- names -----------------------------------------------------------------------------------------------------
 
     def _name(self, node: Node) -> str:
         """A variable for ``node``, apart from those of symbols."""
         if node not in self.names:
             name = re.sub(r"\W", "_", node.name)
-            self.names[node] = (
-                f"{name}_" if keyword.iskeyword(name) or _RESERVED.fullmatch(name) else name
-            )
+            self.names[node] = f"{name}_" if keyword.iskeyword(name) or _RESERVED.fullmatch(name) else name
         return self.names[node]
 
     def _constant(self, value: Any) -> str:
@@ -116,7 +116,8 @@ class Planner:
     def _tuple(self, values: Sequence[Index]) -> str:
         return f"({', '.join(map(self.number, values))}{',' if len(values) == 1 else ''})"
 
-    # ---- inputs and symbols ----------------------------------------------------------------------------------------------
+    # ---- inputs and symbols
+    # ----------------------------------------------------------------------------------------------
 
     def _inputs(self) -> None:
         nodes = [n for n in self.partition.gm.graph.nodes if n.op == "placeholder"]
@@ -154,7 +155,8 @@ class Planner:
                     self.symbols[name] = text
                     self.lines.append(f"{name} = {text}")
 
-    # ---- kernels ---------------------------------------------------------------------------------------------------------
+    # ---- kernels
+    # ---------------------------------------------------------------------------------------------------------
 
     def _group(self, group: Group) -> None:
         for node in group.stored:
@@ -183,7 +185,10 @@ class Planner:
         if kernel.checks:
             self._error_cell()
             arguments.append("error.data_ptr()")
-        self.lines.append(f"k{len(self.launches)}(({', '.join(arguments)},), {self._tuple(kernel.global_size)})  # {kernel.source.name}")
+        self.lines.append(
+            f"k{len(self.launches)}(({', '.join(arguments)},), {self._tuple(kernel.global_size)})"
+            f"  # {kernel.source.name}"
+        )
         self.launches.append(kernel)
         self.pending = True
 
@@ -197,14 +202,14 @@ class Planner:
             self.lines.append("wait()")
             self.pending = False
 
-    # ---- ATen ------------------------------------------------------------------------------------------------------------
+    # ---- ATen ------------------------------------------------------------------------------------------------------
 
     def _extern(self, node: Node) -> None:
         self.externs += 1
         arguments = [self._argument(a) for a in node.args]
         arguments += [f"{k}={self._argument(v)}" for k, v in node.kwargs.items()]
         self._wait()
-        out = OUT_VARIANTS.get(node.target)  # type: ignore[call-overload]
+        out = OUT_VARIANTS.get(node.target)
         target = self._target(out or node.target)
         if out is not None:
             shape, strides = graph.shape(node), graph.strides(node)
@@ -274,7 +279,8 @@ class Planner:
             )
             name = self.views[node] = self._name(node)
             self.lines.append(
-                f"{name} = as_strided({self._name(base)}, {self._tuple(graph.shape(node))}, {self._tuple(graph.strides(node))}{start})"
+                f"{name} = as_strided({self._name(base)}, {self._tuple(graph.shape(node))}, "
+                f"{self._tuple(graph.strides(node))}{start})"
             )
         return self.views[node]
 
@@ -286,7 +292,8 @@ class Planner:
             self.views[node] = self._name(node)
         return self.views[node]
 
-    # ---- lifetimes and results -------------------------------------------------------------------------------------------
+    # ---- lifetimes and results
+    # -------------------------------------------------------------------------------------------
 
     def _last_uses(self) -> dict[int, list[Node]]:
         """For each step, the nodes whose memory nothing reads after it."""
@@ -324,7 +331,7 @@ class Planner:
             self.dead = []
 
     def _output(self) -> None:
-        results = [self._result(r) for r in self.partition.gm.graph.output_node().args[0]]  # type: ignore[union-attr]
+        results = [self._result(r) for r in self.partition.gm.graph.output_node().args[0]]
         self._wait()
         if self.checked:
             self.lines.append("check(error)")
@@ -341,7 +348,9 @@ def _check(error: torch.Tensor) -> None:
         raise kind(message)
 
 
-def namespace(constants: Mapping[str, Any], launches: Sequence[Callable], wait: Callable[[], None]) -> dict[str, Any]:
+def namespace(
+    constants: Mapping[str, Any], launches: Sequence[Callable[..., None]], wait: Callable[[], None]
+) -> dict[str, Any]:
     """The globals of a plan's text."""
     names = {
         "torch": torch,
@@ -357,4 +366,3 @@ def namespace(constants: Mapping[str, Any], launches: Sequence[Callable], wait: 
 def make_plan(partition: Partition, kernels: Mapping[Group, tuple[Kernel, ...]]) -> LaunchPlan:
     """The plan of ``partition``. ``kernels`` has what each group launches, in order."""
     return Planner(partition, kernels).run()
-

@@ -22,7 +22,7 @@ from .pointwise import refuse_dtypes
 from .reads import OUT_OF_RANGE, extent, index_place, refuse_mask_index, wrapped
 from .table import Coords, Kind, Row, Scope, Updates, register
 
-LONG = 2**14
+LONG = 2**11
 """Updates of a single row, one after another, beyond which they are left to ATen, which does nothing beside them."""
 
 FUNCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "maximum", "amin": "minimum"}

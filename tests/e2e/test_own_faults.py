@@ -9,6 +9,7 @@ import torch
 
 from aten_backend import pipeline
 from lowering.errors import ArtifactError
+from runtime import devices
 
 
 def program(x):
@@ -40,9 +41,9 @@ def test_who_asks_for_errors_gets_the_error(broken_build):
 
 
 def test_a_device_that_cannot_read_host_memory_is_not_used(monkeypatch):
-    found = pipeline.devices.resolve("cpu")
+    found = devices.resolve("cpu")
     blind = dataclasses.replace(found, traits=dataclasses.replace(found.traits, shared_system_usm=False))
-    monkeypatch.setattr(pipeline.devices, "resolve", lambda name: blind)
+    monkeypatch.setattr(devices, "resolve", lambda name: blind)
     monkeypatch.setattr(pipeline, "_warned", set())
     x = torch.randn(5, 7)
     with pytest.warns(UserWarning, match="cannot address the host's memory"):

@@ -21,14 +21,14 @@ def test_defaults():
     assert parse() == Options()
     assert Options() == Options(
         ir="aten", device="auto", fallback="eager", autotune=False, disable_ops=(), fusion_fuel=None, verify="off",
-        dump_dir=None, cache=True, cache_dir=None, compile_workers=None, compiler_python=None,
+        dump_dir=None, cache=True, aot_cache=False, cache_dir=None, compile_workers=None, compiler_python=None,
     )  # fmt: skip
 
 
 def test_names_are_the_promised_ones():
     assert OPTION_NAMES == (
         "ir", "device", "fallback", "autotune", "disable_ops", "fusion_fuel", "verify", "dump_dir", "cache",
-        "cache_dir", "compile_workers", "compiler_python",
+        "aot_cache", "cache_dir", "compile_workers", "compiler_python",
     )  # fmt: skip
 
 
@@ -177,6 +177,7 @@ CHANGED = {
     "verify": ("artifacts", False),
     "dump_dir": ("d", False),
     "cache": (False, False),
+    "aot_cache": (True, False),
     "cache_dir": ("c", False),
     "compile_workers": (1, False),
     "compiler_python": ("p", False),

@@ -177,7 +177,7 @@ def test_masked_addresses_may_lie_outside():
 def unplaced(body: ir.GroupIR) -> ir.GroupIR:
     """``body`` whose updates are in the first row, whatever the row."""
     update = next(s for s in body.body if isinstance(s, ir.Update))
-    return changed(body, ir.Update, index=substitute(update.index, {a: ZERO for a in body.rows}))
+    return changed(body, ir.Update, index=substitute(update.index, dict.fromkeys(body.rows, ZERO)))
 
 
 BROKEN_UPDATES = [
