@@ -18,9 +18,10 @@ NO_PLACE = "its result has no elements: ATen reports the indexes out of range"
 FREQUENCY = "counts how often each index occurs before it starts"
 HIGHER_ORDER = "control flow is kept; its bodies are compiled as graphs of their own"
 MUTATION = "writes to its argument"
+COLLECTIVE = "torch.distributed is the engine of collectives"
 DELIBERATE = frozenset({
     LIBRARY, RANDOM, SEQUENTIAL, DATA_DEPENDENT, DATA_LOOP, MASKED, ONE_ROW, NO_PLACE, FREQUENCY, HIGHER_ORDER,
-    MUTATION,
+    MUTATION, COLLECTIVE,
 })  # fmt: skip
 """Reasons that are choices: ATen is the right place for these ops, so they count as no fallback."""
 
@@ -100,6 +101,8 @@ def reason_for(node: Node) -> str:
     known = _REASONS.get(name) or (LIBRARY if name.startswith(_LIBRARY_PREFIXES) else None)
     if known is not None:
         return known
+    if target.namespace == "_c10d_functional":
+        return COLLECTIVE
     if target.namespace not in ("aten", "prims"):
         return f"an op of the library {target.namespace}"
     return refuse_dtypes(node) or UNKNOWN
