@@ -66,7 +66,7 @@ def test_bert(ir):
 def test_resnet(ir):
     result, expected, counted = run("resnet", ir)
     torch.testing.assert_close(result.logits, expected.logits, atol=1e-4, rtol=0)
-    assert counted["kernel_calls"] <= 17  # one for each convolution, less the downsampling ones, which join the sum
+    assert counted["kernel_calls"] <= 18  # one for each convolution, less the downsampling ones, which join the sum
 
 
 @pytest.mark.parametrize("ir", IRS)
