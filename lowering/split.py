@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 
 from . import ir
-from .emit import stages, varying
 from .index import Axis, Index, atom, index, product
 from .rewrite import copy_statements, prune
+from .stages import stages, varying
 from .target import Traits
 
 LONG = 2**15
