@@ -38,6 +38,10 @@ def _check_neighbours() -> None:
 _check_neighbours()
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})
+
+
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+from aten_backend.options import OptionError
+
 
 def readable(artefact: Any) -> str:
     """An artefact as text."""
     if isinstance(artefact, (list, tuple)):
-        return "\n\n".join(map(readable, artefact))
+        return "\n\n".join(readable(a) for a in artefact if a is not None)
     if isinstance(artefact, dict):
         return "\n".join(map(str, artefact.values()))
     return str(artefact)
@@ -19,7 +21,7 @@ class Dump:
     """An observer that writes every artefact under ``folder``. One for each `torch.compile` call.
 
     Files are numbered in the order of the stages; a graph that is lowered again, because something is to be left to
-    ATen, gets another folder. Raises OSError where the folder cannot be written: a dump that was asked for is never
+    ATen, gets another folder. Raises OptionError where the folder cannot be written: a dump that was asked for is never
     silently lost.
     """
 
@@ -38,7 +40,10 @@ class Dump:
         self._count += 1
 
     def _open(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OptionError(f"xpu_aten: option 'dump_dir': {self._folder} cannot be written: {error}") from error
         number = 0
         while True:  # several processes may write to one folder
             self._graph = self._folder / f"graph{number:03d}"

@@ -37,6 +37,9 @@ class Kernel:
     checks: bool
     global_size: tuple[Index, ...]
 
+    def __str__(self) -> str:
+        return f"# over {' x '.join(map(str, self.global_size))} work-items\n{self.source.text}"
+
 
 class Emitter:
     """Writes one kernel."""

@@ -42,7 +42,8 @@ class Group:
     def __str__(self) -> str:
         ops = ", ".join(f"{op_name(n)} -> {n.name}" for n in self.nodes if not graph.is_getitem(n))
         stored = ", ".join(n.name for n in self.stored)
-        return f"group over {len(self.space.rows)} rows, {len(self.space.cols)} cols [{ops}] stores {stored}"
+        axes = f"{len(self.space.rows)} row axes, {len(self.space.cols)} col axes"
+        return f"group over {axes} [{ops}] stores {stored}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

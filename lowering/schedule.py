@@ -38,6 +38,11 @@ class Schedule:
     chunk: Axis | None = None
     outer: tuple[Axis, ...] = ()
 
+    def __str__(self) -> str:
+        dims = " x ".join("*".join(f"{a.name}<{a.size}" for a in dim) for dim in self.dims) or "one work-item"
+        loops = ", ".join(f"{a.name}<{a.size}" for a in (*self.outer, *self.loops))
+        return f"{self.mapping.value}: range {dims}, {self.lanes} lanes a row, loops over {loops or 'nothing'}"
+
     @property
     def global_size(self) -> tuple[Index, ...]:
         """Work-items in each dimension of the range."""

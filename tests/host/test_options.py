@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from aten_backend import options as options_module
+from aten_backend.dump import Dump
 from aten_backend.options import OPTION_NAMES, OptionError, Options
 
 
@@ -23,6 +24,13 @@ def test_defaults():
         ir="aten", device="auto", fallback="eager", autotune=False, disable_ops=(), fusion_fuel=None, verify="off",
         dump_dir=None, cache=True, aot_cache=False, cache_dir=None, compile_workers=None, compiler_python=None,
     )  # fmt: skip
+
+
+def test_a_dump_folder_that_cannot_be_made_is_named(tmp_path):
+    taken = tmp_path / "file"
+    taken.touch()
+    with pytest.raises(OptionError, match=r"option 'dump_dir'.*cannot be written"):
+        Dump(str(taken))("passes", None, 0.0)
 
 
 def test_names_are_the_promised_ones():
