@@ -16,7 +16,7 @@ from .axes import Dim
 from .classify import op_name
 from .dtypes import NAMES, compute_name
 from .errors import ArtifactError
-from .index import ONE, ZERO, Axis, Index, Loaded, atom, linearize
+from .index import ONE, ZERO, Axis, Index, Loaded, atom, linearize, recombine
 from .ops import TABLE, Coords, Kind, Updates
 from .partition import Group, Partition
 from .rewrite import prune
@@ -185,7 +185,18 @@ class Builder:
         position = fn in ("argmax", "argmin")
         if not any(self.partition.axes.leaves(self.group.full[node][d]) for d in dims):
             return self.body.const(0, "int64") if position else value
+        if position and kind is ir.Reduce:
+            place = self._position(node, dims)
+            return self.body.scalar(ir.Reduce(fn, value.id, "int64", place.to("int64").id))
         return self.body.scalar(kind(fn, value.id, "int64" if position else value.dtype))
+
+    def _position(self, node: Node, dims: tuple[int, ...]) -> Scalar:
+        """The row-major position among the dimensions ``dims`` that the reduction ``node`` combines."""
+        sizes = graph.shape(node.args[0])
+        total = ZERO
+        for d in dims:
+            total = total * sizes[d] + self._coordinate(self.group.full[node][d])
+        return coordinate(self.body, recombine(total))
 
     def checked(self, value: Scalar, size: Index, message: str) -> Index:
         """A data-dependent index that is certain to lie in [0, size)."""

@@ -50,9 +50,11 @@ def decompositions(level: str) -> Table:
     if level == "prims":
         table = dict(decomposition_table)
         reads = [op for op, row in TABLE.items() if row.kind in (Kind.READ, Kind.SCAN)]
-        # the references of some reads write into fresh memory piece by piece; those of _SAME refuse tensor literals
-        for op in (*_random_ops(), *reads, *_SAME):
+        # the references of some reads write into fresh memory piece by piece; those of _SAME refuse tensor literals,
+        # those of _RESHAPES make an as_strided of a tensor without elements, which AOTAutograd takes for a write
+        for op in (*_random_ops(), *reads, *_SAME, *_RESHAPES):
             table.pop(op, None)
+        table[aten.stack.default] = core_aten_decompositions()[aten.stack.default]
     else:
         table = dict(core_aten_decompositions())
         table.update(get_decompositions(_COMPOSITES))
@@ -67,6 +69,7 @@ def decompositions(level: str) -> Table:
 
 
 _SAME = (aten.alias.default, aten.detach.default, aten.lift.default, aten.lift_fresh.default)
+_RESHAPES = (aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.stack.default)
 _COMPOSITE_ROWS = frozenset({aten.lift_fresh_copy.default})
 
 

@@ -295,14 +295,17 @@ class Emitter:
         value = self.text[statement.arg]
         dtype = self.group.body[statement.arg].dtype
         if statement.fn.startswith("arg"):
-            wins = (
-                _wins(statement.fn, value, name, dtype)
-                if isinstance(statement, ir.Reduce)
-                else _wins_last(statement.fn, value, name, dtype)
-            )
+            if isinstance(statement, ir.Reduce):
+                assert statement.position is not None
+                place = self.text[statement.position]
+                wins = _wins(statement.fn, value, name, dtype)
+                wins += f" or (({_ties(value, name, dtype)}) and ({place} < p{position}))"
+            else:
+                place = f"np.int64({self._column()})"
+                wins = _wins_last(statement.fn, value, name, dtype)
             self.line(f"c = {wins} or (p{position} < 0)")
             self.line(f"{name} = select(c, {value}, {name})")
-            self.line(f"p{position} = select(c, np.int64({self._column()}), p{position})")
+            self.line(f"p{position} = select(c, {place}, p{position})")
         else:
             self.line(f"{name} = {call_text(_COMBINE[statement.fn], dtype, [name, value])}")
 
@@ -415,6 +418,12 @@ def _wins(fn: str, value: str, best: str, dtype: str) -> str:
         if is_float(dtype)
         else better
     )
+
+
+def _ties(value: str, best: str, dtype: str) -> str:
+    """Whether both are the extreme so far, so that the earlier position counts, in whatever order the loops run."""
+    same = call_text("eq", dtype, [value, best])
+    return f"{same} or (({value} != {value}) and ({best} != {best}))" if is_float(dtype) else same
 
 
 def _wins_last(fn: str, value: str, best: str, dtype: str) -> str:

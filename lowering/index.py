@@ -185,6 +185,8 @@ def divide_exactly(num: Index, den: Index) -> Index | None:
     """num / den when den is a single term dividing every term of num, else None."""
     if num == den:
         return ONE
+    if not den.terms:
+        return None
     if len(den.terms) != 1:
         return _divide_polynomial(num, den)
     ((monomial, coefficient),) = den.terms.items()
@@ -417,7 +419,9 @@ def contiguous_strides(shape: Iterable[Index]) -> tuple[Index, ...]:
 
 
 def unflatten(flat: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:
-    """The coordinates in ``shape`` of the row-major position ``flat``."""
+    """The coordinates in ``shape`` of the row-major position ``flat``; zeros where there are no positions."""
+    if ZERO in shape:
+        return (ZERO,) * len(shape)
     coords = []
     for i, stride in enumerate(contiguous_strides(shape)):
         quotient = floor_divide(flat, stride)

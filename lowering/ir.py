@@ -71,12 +71,13 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Reduce:
-    """``arg`` combined over all cols, in a fixed order. ``argmax`` and ``argmin`` give the first position as int64;
-    a NaN wins every comparison, as in ATen."""
+    """``arg`` combined over all cols, in a fixed order. ``argmax`` and ``argmin`` give the least ``position`` (an int64
+    value) at which the extreme stands; a NaN wins every comparison, as in ATen."""
 
     fn: Literal["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]
     arg: Value
     dtype: str
+    position: Value | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,6 +169,8 @@ def operands(statement: Statement) -> tuple[Value, ...]:
         found.append(statement.arg)
     elif isinstance(statement, (Store, Update)):
         found.append(statement.value)
+    if isinstance(statement, Reduce) and statement.position is not None:
+        found.append(statement.position)
     if isinstance(statement, (Load, Check)) and statement.mask is not None:
         found.append(statement.mask)
     if isinstance(statement, (Load, Store, Update, Coord)):

@@ -17,7 +17,7 @@ from torch.fx import GraphModule, Node
 from . import graph
 from .axes import Axes, Dim, Dims, Space
 from .classify import Classes, Refusal, op_name
-from .index import ONE, ZERO, Axis, Index, atom, product
+from .index import ONE, ZERO, Axis, Index, Symbol, atom, product
 from .ops import TABLE, Kind
 from .order import required_order
 from .target import Traits
@@ -281,6 +281,8 @@ class Partitioner:
         ):
             return None
         whole = sets[0] | sets[1]
+        if any(_may_be_empty(self.axes.size(a)) for own in sets for a in whole - own):
+            return None  # a space without points would leave what does not vary over the empty axis unstored
         found = [set(self.axes.leaves(d.cols)) for d in (left, right) if d.cols is not None]
         if len(found) == 2 and found[0] != found[1]:
             return None
@@ -293,7 +295,10 @@ class Partitioner:
             free = set(self.axes.leaves(a for d in left.free + right.free for a in d))
             if not free <= found[0] or (free and any(_is_scan(n) for n in left.nodes + right.nodes)):
                 return None
-        return (left.cols if left.cols is not None else right.cols,)
+        ordered = [d.cols for d in (left, right) if d.cols is not None and any(map(_is_scan, d.nodes))]
+        if len(ordered) == 2 and self.axes.leaves(ordered[0]) != self.axes.leaves(ordered[1]):
+            return None
+        return (ordered[0] if ordered else left.cols if left.cols is not None else right.cols,)
 
     def _unify_shared_reads(self, left: _Draft, right: _Draft) -> None:
         """Let both groups read the same memory at the same place where that contradicts nothing."""
@@ -503,7 +508,8 @@ class Partitioner:
         stored = tuple(n for n in draft.nodes if graph.is_tensor(n) and self._escapes(n, members))
         whole = self.axes.leaves(draft.axes_used)
         cols = set(self.axes.leaves(draft.cols or ()))
-        space = Space(tuple(a for a in whole if a not in cols), tuple(a for a in whole if a in cols))
+        # cols in the order of the reduction that brought them: a scan runs over them so
+        space = Space(tuple(a for a in whole if a not in cols), self.axes.leaves(draft.cols or ()))
         return Group(
             tuple(draft.nodes),
             stored,
@@ -527,6 +533,11 @@ def _broadcast(dims: ReadDims, arg: Node) -> ReadDims:
     """The part of ``dims`` by which a pointwise op reads ``arg``."""
     sizes = graph.shape(arg)
     return tuple(() if s == ONE else d for d, s in zip(dims[len(dims) - len(sizes) :], sizes, strict=True))
+
+
+def _may_be_empty(size: Index) -> bool:
+    """Whether an axis of ``size`` may have no points: it is zero, or a symbol that may be."""
+    return size.constant == 0 or any(isinstance(a, Symbol) and a.low < 1 for a in size.leaves())
 
 
 def _whole(dims: ReadDims | None) -> Dims | None:

@@ -63,6 +63,11 @@ def nll_loss_backward(
     return torch.where(chosen, scale.to(x.dtype), 0)
 
 
+def repeat(x: Tensor, repeats: list[int]) -> Tensor:
+    """Torch's, contiguous as eager's is."""
+    return decomposition_table[aten.repeat.default](x, repeats).contiguous()
+
+
 def log_sigmoid_forward(x: Tensor) -> tuple[Tensor, Tensor]:
     """Torch's, with eager's strides: contiguous whatever the argument's are."""
     out, buffer = decomposition_table[aten.log_sigmoid_forward.default](x)
@@ -126,6 +131,7 @@ OWN: dict[torch._ops.OperatorBase, Callable[..., Any]] = {
     aten.index_reduce.default: index_reduce_mean,
     aten.scatter_reduce.two: scatter_reduce_mean,
     aten.log_sigmoid_forward.default: log_sigmoid_forward,
+    aten.repeat.default: repeat,
     aten.native_group_norm.default: native_group_norm,
     aten.nll_loss_backward.default: nll_loss_backward,
 }

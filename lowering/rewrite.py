@@ -25,6 +25,8 @@ def renumbered(statement: ir.Statement, new: dict[int, int]) -> ir.Statement:
         changes["args"] = tuple(new[a] for a in statement.args)
     if isinstance(statement, (ir.Reduce, ir.Scan, ir.Check)):
         changes["arg"] = new[statement.arg]
+    if isinstance(statement, ir.Reduce) and statement.position is not None:
+        changes["position"] = new[statement.position]
     if isinstance(statement, (ir.Store, ir.Update)):
         changes["value"] = new[statement.value]
     if isinstance(statement, (ir.Load, ir.Check)) and statement.mask is not None:

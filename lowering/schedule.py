@@ -56,7 +56,7 @@ def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Sche
     rows = _by_stride(group, group.rows, stores_first=not group.cols)
     if not group.cols:
         return _limited(Schedule(Mapping.FLAT, _range_dims(rows), ()))
-    loops = tuple(_by_stride(group, group.cols, stores_first=False) if not _counts_positions(group) else group.cols)
+    loops = tuple(_by_stride(group, group.cols, stores_first=False) if not _is_ordered(group) else group.cols)
     if chunk is None and (_rows_are_contiguous(group) or any(isinstance(s, (ir.Scan, ir.Update)) for s in group.body)):
         return _limited(Schedule(Mapping.SERIAL, _range_dims(rows), loops))
     return _limited(Schedule(Mapping.ROWS, (tuple(group.rows),), loops, traits.lanes, chunk))
@@ -79,9 +79,8 @@ def _range_dims(axes: list[Axis]) -> tuple[tuple[Axis, ...], ...]:
     return (tuple(axes[: extra + 1]), *((a,) for a in axes[extra + 1 :])) if axes else ()
 
 
-def _counts_positions(group: ir.GroupIR) -> bool:
-    ordered = (ir.Scan, ir.Update)
-    return any(isinstance(s, ordered) or (isinstance(s, ir.Reduce) and s.fn.startswith("arg")) for s in group.body)
+def _is_ordered(group: ir.GroupIR) -> bool:
+    return any(isinstance(s, (ir.Scan, ir.Update)) for s in group.body)
 
 
 def _accesses(group: ir.GroupIR, *kinds: type[ir.Load] | type[ir.Store] | type[ir.Update]) -> list[Index]:

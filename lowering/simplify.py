@@ -14,7 +14,8 @@ def collapse(group: ir.GroupIR) -> ir.GroupIR:
     """``group`` with adjacent axes merged where each index treats them as one contiguous run."""
     group = _replace(group, _split_huge(list(group.rows)), "rows")
     group = _replace(group, _collapse_part(group, list(group.rows)), "rows")
-    return _replace(group, _collapse_part(group, list(group.cols)), "cols")
+    ordered = any(isinstance(s, (ir.Scan, ir.Update)) for s in group.body)
+    return _replace(group, _collapse_part(group, list(group.cols), ordered), "cols")
 
 
 def _is_huge(size: Index) -> bool:
@@ -44,8 +45,9 @@ def _indexes(group: ir.GroupIR) -> Iterator[Index]:
             yield statement.index
 
 
-def _collapse_part(group: ir.GroupIR, axes: list[Axis]) -> tuple[list[Axis], dict[Atom, Index]]:
-    """Merge pairs (slow, fast) for which stride(slow) = stride(fast) * size(fast) in every index."""
+def _collapse_part(group: ir.GroupIR, axes: list[Axis], ordered: bool = False) -> tuple[list[Axis], dict[Atom, Index]]:
+    """Merge pairs (slow, fast) for which stride(slow) = stride(fast) * size(fast) in every index; where the loops are
+    ``ordered``, as for scans and updates, only neighbours."""
     changes: dict[Atom, Index] = {}
     indexes = list(set(_indexes(group)))
     strides = {a: [coefficient(ix, a) for ix in indexes] for a in axes}
@@ -56,8 +58,8 @@ def _collapse_part(group: ir.GroupIR, axes: list[Axis]) -> tuple[list[Axis], dic
             if _is_huge(slow.size * fast.size) and slow in group.rows:
                 continue
             pairs = list(zip(strides[slow], strides[fast], strict=True))
-            if axes.index(slow) > axes.index(fast) and group.cols and slow in group.cols:
-                continue  # positions of arg-reductions and updates go through the cols in order
+            if ordered and axes.index(fast) != axes.index(slow) + 1:
+                continue
             if all(s is not None and f is not None and s == f * fast.size for s, f in pairs):
                 both = Axis(fast.name, slow.size * fast.size)
                 changes = {k: substitute(v, {fast: atom(both), slow: ZERO}) for k, v in changes.items()}

@@ -18,10 +18,11 @@ NO_PLACE = "its result has no elements: ATen reports the indexes out of range"
 FREQUENCY = "counts how often each index occurs before it starts"
 HIGHER_ORDER = "control flow is kept; its bodies are compiled as graphs of their own"
 MUTATION = "writes to its argument"
+HALF_SUMS = "ATen adds half types up in float32, which a kernel could not keep from one update to the next"
 COLLECTIVE = "torch.distributed is the engine of collectives"
 DELIBERATE = frozenset({
     LIBRARY, RANDOM, SEQUENTIAL, DATA_DEPENDENT, DATA_LOOP, MASKED, ONE_ROW, NO_PLACE, FREQUENCY, HIGHER_ORDER,
-    MUTATION, COLLECTIVE,
+    MUTATION, COLLECTIVE, HALF_SUMS,
 })  # fmt: skip
 """Reasons that are choices: ATen is the right place for these ops, so they count as no fallback."""
 

@@ -131,7 +131,7 @@ def _sub(x: Scalar, y: Scalar, alpha: Scalar | None = None) -> Scalar:
 def _floor_divide(x: Scalar, y: Scalar) -> Scalar:
     call = x.body.call
     if not x.is_float:
-        q, r = call("quotient", x, y), call("remainder", x, y)
+        q, r = _quotient(x, y), _rest(x, y)
         return q if x.dtype.startswith("u") else where((r != 0) & ((r < 0) ^ (y < 0)), q - 1, q)
     # c10::div_floor_floating: the quotient of x - fmod(x, y), which is exact, nudged to the nearest integer
     mod = call("fmod", x, y)
@@ -147,17 +147,17 @@ def _div_mode(x: Scalar, y: Scalar, rounding_mode: str | None = None) -> Scalar:
     if rounding_mode == "floor":
         return _floor_divide(x, y)
     if rounding_mode == "trunc":
-        return x.body.call("trunc", x / y) if x.is_float else x.body.call("quotient", x, y)
+        return x.body.call("trunc", x / y) if x.is_float else _quotient(x, y)
     return x / y
 
 
 def _remainder(x: Scalar, y: Scalar) -> Scalar:
-    mod = x.body.call("fmod" if x.is_float else "remainder", x, y)
+    mod = _fmod(x, y)
     return mod if x.dtype.startswith("u") else where((mod != 0) & ((y < 0) ^ (mod < 0)), mod + y, mod)
 
 
 def _fmod(x: Scalar, y: Scalar) -> Scalar:
-    return x.body.call("fmod" if x.is_float else "remainder", x, y)
+    return x.body.call("fmod", x, y) if x.is_float else _rest(x, y)
 
 
 def _pow(x: Scalar, y: Scalar) -> Scalar:
@@ -216,6 +216,21 @@ def _refuse_integer_power(node: Node) -> str | None:
     if not (isinstance(exponent, int) and exponent >= 0):
         return "integer powers with a number that is not a non-negative constant are left to ATen"
     return None
+
+
+def _quotient(x: Scalar, y: Scalar) -> Scalar:
+    """x / y towards zero; by -1 as a negation: the processor traps where the smallest integer is divided by it."""
+    if x.dtype.startswith("u") or y.literal not in (None, -1):
+        return x.body.call("quotient", x, y)
+    minus = y == -1
+    return where(minus, -x, x.body.call("quotient", x, where(minus, 1, y)))
+
+
+def _rest(x: Scalar, y: Scalar) -> Scalar:
+    """What _quotient leaves, with the sign of ``x``."""
+    if x.dtype.startswith("u") or y.literal not in (None, -1):
+        return x.body.call("remainder", x, y)
+    return x.body.call("remainder", x, where(y == -1, 1, y))
 
 
 def _nonzero(scope: Scope, divisor: Scalar) -> Scalar:
@@ -444,7 +459,7 @@ pointwise("aten.div.Tensor aten.div.Scalar aten.true_divide.Tensor", _div_mode, 
 pointwise("aten.div.Tensor_mode aten.div.Scalar_mode", _div_mode, cost=8, divides=True)
 pointwise(
     "prims.div",
-    lambda x, y: x / y if x.is_float else x.body.call("quotient", x, y),
+    lambda x, y: x / y if x.is_float else _quotient(x, y),
     cost=4,
     divides=True,
 )

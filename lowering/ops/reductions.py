@@ -91,6 +91,12 @@ def _moments(scope: Scope, node: Node, coords: Coords) -> tuple[Scalar, Scalar]:
     return squares / _degrees_of_freedom(scope, count, arguments), mean
 
 
+def _refuse_symbolic_correction(node: Node) -> str | None:
+    if isinstance(graph.arguments(node).get("correction"), Node):
+        return "a correction known at run time only is left to ATen"
+    return None
+
+
 def _degrees_of_freedom(scope: Scope, count: Scalar, arguments: dict[str, Any]) -> Scalar:
     correction = arguments.get("correction", 1)
     if "unbiased" in arguments:
@@ -159,5 +165,8 @@ reduction("aten.argmax", _position("argmax"), cost=4, refuse=_refuse_position)
 reduction("aten.argmin", _position("argmin"), cost=4, refuse=_refuse_position)
 reduction("aten.max.dim", _extreme_with_index("max"), cost=4, refuse=_refuse_position)
 reduction("aten.min.dim", _extreme_with_index("min"), cost=4, refuse=_refuse_position)
-reduction("aten.var.correction aten.var.dim aten.var.default prims.var", lambda s, n, c: _moments(s, n, c)[0], cost=6)
-reduction("aten.var_mean.correction aten.var_mean.dim aten.var_mean.default", _moments, cost=6)
+for _names, _lower in (
+    ("aten.var.correction aten.var.dim aten.var.default prims.var", lambda s, n, c: _moments(s, n, c)[0]),
+    ("aten.var_mean.correction aten.var_mean.dim aten.var_mean.default", _moments),
+):
+    reduction(_names, _lower, cost=6, refuse=_refuse_symbolic_correction)

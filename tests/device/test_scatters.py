@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from lowering.ops.externs import HALF_SUMS
 from support import backend, check, lowered
 
 pytestmark = pytest.mark.device
@@ -30,9 +31,10 @@ def compiled(fn: Any, dynamic: bool | None = None) -> Any:
 
 
 def runs_in_kernels(fn: Any, *args: Any) -> None:
-    """The same results as eager's, and nothing left to ATen."""
+    """The same results as eager's, and nothing left to ATen but sums of half types."""
     check(fn, *args)
-    assert [lo.plan.extern_calls for lo in lowered(fn, *args)] == [0]
+    refused = [r.reason for lo in lowered(fn, *args) for r in lo.partition.refusals]
+    assert set(refused) <= {HALF_SUMS}
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
@@ -75,10 +77,10 @@ def test_last_of_equal_places_stays(ir):
     check(lambda x, i, s: x.scatter(0, i, s, reduce="add"), x, at, source, ir=ir)
 
 
-def test_half_types_round_at_each_addition():
-    x, source = torch.zeros(2, dtype=torch.float16), torch.full((4096,), 1.0, dtype=torch.float16)
-    got = compiled(lambda x, i, s: x.scatter_add(0, i, s))(x, torch.zeros(4096, dtype=torch.int64), source)
-    assert got[0] == 2048  # adding one to it is lost, as in eager
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sums_of_half_types_are_eagers(dtype):
+    x, source = torch.zeros(2, dtype=dtype), torch.full((1000,), 0.1, dtype=dtype)
+    check(lambda x, i, s: x.scatter_add(0, i, s), x, torch.zeros(1000, dtype=torch.int64), source)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -191,7 +193,7 @@ def test_neighbours_are_kernels_of_their_own():
 
 
 def test_many_updates_of_one_row_are_left_to_aten():
-    for count, externs in ((2**14, 0), (2**14 + 1, 1)):
+    for count, externs in ((2**11, 0), (2**11 + 1, 1)):
         (one,) = lowered(lambda x, i, s: x.scatter_add(0, i, s), torch.zeros(50), places(50, count), torch.ones(count))
         assert one.plan.extern_calls == externs
 

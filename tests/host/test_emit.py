@@ -34,7 +34,11 @@ def total(fn="sum", dtype="float32", cols=LONG) -> ir.GroupIR:
     i, j = Axis("i0", index(8)), Axis("j1", cols)
     buffers = (ir.Buffer("x", dtype, False), ir.Buffer("y", "int64" if fn.startswith("arg") else dtype, True))
     kind = "int64" if fn.startswith("arg") else dtype
-    body = (ir.Load(0, atom(i) * cols + atom(j), dtype), ir.Reduce(fn, 0, kind), ir.Store(1, atom(i), 1))
+    load = ir.Load(0, atom(i) * cols + atom(j), dtype)
+    if fn.startswith("arg"):
+        body = (load, ir.Coord(atom(j)), ir.Reduce(fn, 0, kind, position=1), ir.Store(1, atom(i), 2))
+    else:
+        body = (load, ir.Reduce(fn, 0, kind), ir.Store(1, atom(i), 1))
     return ir.GroupIR((f"aten.{fn}.default",), (i,), (j,), buffers, body)
 
 

@@ -1,0 +1,64 @@
+"""Orders of loops against orders of positions, spaces without points, and integers at their ends."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from support import check
+
+IRS = ("aten", "prims")
+ORDERS = [(3, 1, 0, 2), (2, 0, 3, 1), (1, 0, 2, 3)]
+
+
+@pytest.mark.parametrize("ir", IRS)
+@pytest.mark.parametrize("order", ORDERS)
+def test_positions_are_those_of_the_permuted_tensor(order, ir):
+    x = torch.randn(2, 3, 4, 5)
+    check(lambda t: t.permute(order).argmax(), x, ir=ir)
+    check(lambda t: t.permute(order).argmin(0), x, ir=ir)
+    check(lambda t: (t.sin(), t.permute(order).flatten(1).cumsum(1)), x, ir=ir)
+    check(lambda t: tuple(t.permute(order).flatten(0, 1).cummax(0)), x, ir=ir)
+
+
+@pytest.mark.parametrize("fill", [1.0, float("nan")])
+def test_the_first_of_equals_counts_whatever_order_memory_has(fill):
+    check(lambda t: t.permute(2, 0, 1).argmax(), torch.full((3, 5, 4), fill))
+
+
+@pytest.mark.parametrize("ir", IRS)
+def test_what_does_not_vary_over_an_empty_axis_is_stored(ir):
+    def beside_nothing(w, empty):
+        y = w.exp().sin()
+        return y, y + empty
+
+    check(beside_nothing, torch.arange(4.0), torch.zeros(0, 4), ir=ir)
+
+    def padded(x, empty):
+        y = F.pad(x, (0, 1), value=1.0).exp()
+        return y, y + empty
+
+    check(padded, torch.zeros(0), torch.zeros(0), ir=ir)
+
+
+@pytest.mark.parametrize("ir", IRS)
+def test_reshapes_of_nothing(ir):
+    check(lambda x: x.sin().flatten(), torch.randn(2, 2, 0), ir=ir)
+    check(lambda x: torch.stack([x, x], 1) * 2, torch.randn(3, 0), ir=ir)
+    check(lambda x: x.repeat(2, 2), torch.randn(2, 0), ir=ir)
+
+
+def test_repeat_has_eagers_strides():
+    check(lambda x: x.sin().repeat(1, 2), torch.ones(2, 1))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32])
+@pytest.mark.parametrize("op", [torch.floor_divide, torch.remainder, torch.fmod], ids=lambda op: op.__name__)
+def test_the_smallest_integer_by_minus_one(op, dtype):
+    x = torch.tensor([torch.iinfo(dtype).min, 7, -7, 5], dtype=dtype)
+    check(op, x, torch.tensor([-1, -1, 2, -3], dtype=dtype))
+
+
+def test_a_correction_known_at_run_time_only():
+    check(lambda x, c: x.var(1, correction=c), torch.randn(3, 4), 2, dynamic=True, fused=False)
