@@ -35,6 +35,7 @@ def total(fn="sum", dtype="float32", cols=LONG) -> ir.GroupIR:
     buffers = (ir.Buffer("x", dtype, False), ir.Buffer("y", "int64" if fn.startswith("arg") else dtype, True))
     kind = "int64" if fn.startswith("arg") else dtype
     load = ir.Load(0, atom(i) * cols + atom(j), dtype)
+    body: tuple[ir.Statement, ...]
     if fn.startswith("arg"):
         body = (load, ir.Coord(atom(j)), ir.Reduce(fn, 0, kind, position=1), ir.Store(1, atom(i), 2))
     else:
