@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import logging
 import os
 import warnings
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from aten_backend.cached import CachedGraph
 from aten_backend.observe import StageRunner
 from aten_backend.options import Options
 from lowering.build import build, build_updates
-from lowering.classify import Classes, Refusal, classify, op_name
+from lowering.classify import Refusal, classify, op_name
 from lowering.emit import Kernel, emit
 from lowering.errors import ArtifactError, UnsupportedOpError, user_line
 from lowering.index import Axis
@@ -34,8 +33,6 @@ from runtime.devices import Device
 from runtime.errors import DeviceNotFoundError, KernelCompileError, LaunchError, ToolchainMissingError, WorkerDiedError
 from runtime.executor import link
 from runtime.plan import LaunchPlan, make_plan
-
-logger = logging.getLogger(__name__)
 
 _graphs = itertools.count()
 
@@ -258,6 +255,3 @@ def _counts(lowered: Lowered) -> dict[str, int]:
         "extern_calls": lowered.plan.extern_calls,
         "fallback_nodes": len(unexpected(lowered.partition)),
     }
-
-
-__all__ = ["Classes", "Lowered", "compile_graph", "lower", "unexpected"]

@@ -336,7 +336,7 @@ class Emitter:
         """A reduction over the work-group. Small integers travel as 32 bits."""
         if dtype == "bool":
             return f"group_{'max' if fn in ('any', 'max', 'sum') else 'min'}(cast_int32({name})) != 0"
-        wide = dtype if is_float(dtype) or dtype.endswith(("32", "64")) else "uint32" if is_unsigned(dtype) else "int32"
+        wide = _group_type(dtype)
         reduced = f"group_{'add' if fn == 'sum' else fn}({cast_text(dtype, wide, name)})"
         return cast_text(wide, dtype, reduced)
 
@@ -355,7 +355,7 @@ class Emitter:
         if self.schedule.lanes == 1:
             self.line(f"v{position} = {place}")
             return
-        wide = dtype if is_float(dtype) or dtype.endswith(("32", "64")) else "uint32" if is_unsigned(dtype) else "int32"
+        wide = _group_type(dtype)
         self.line(f"w{position} = {cast_text(dtype, wide, value) if dtype != 'bool' else f'cast_int32({value})'}")
         self.line(f"m{position} = group_{statement.fn[3:]}(w{position})")
         best = f"(w{position} == m{position})"
@@ -393,6 +393,13 @@ _COMBINE = {
     "logaddexp": "logaddexp",
     "sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and",
 }  # fmt: skip
+
+
+def _group_type(dtype: str) -> str:
+    """The type in which values of ``dtype`` go through a group instruction: small integers as 32 bits."""
+    if is_float(dtype) or dtype.endswith(("32", "64")):
+        return dtype
+    return "uint32" if is_unsigned(dtype) else "int32"
 
 
 def identity_text(fn: str, dtype: str) -> str:

@@ -136,10 +136,6 @@ def _refuse_empty_extreme(node: Node) -> str | None:
     return None
 
 
-def _refuse_position(node: Node) -> str | None:
-    return _refuse_empty_extreme(node)
-
-
 def reduction(
     names: str,
     lower: Callable[[Scope, Node, Coords], Any],
@@ -161,10 +157,10 @@ reduction("aten.amax aten.max.default prims.amax", _plain("max"), refuse=_refuse
 reduction("aten.amin aten.min.default prims.amin", _plain("min"), refuse=_refuse_empty_extreme)
 reduction("aten.any.default aten.any.dim aten.any.dims", _any)
 reduction("aten.all.default aten.all.dim aten.all.dims", _all)
-reduction("aten.argmax", _position("argmax"), cost=4, refuse=_refuse_position)
-reduction("aten.argmin", _position("argmin"), cost=4, refuse=_refuse_position)
-reduction("aten.max.dim", _extreme_with_index("max"), cost=4, refuse=_refuse_position)
-reduction("aten.min.dim", _extreme_with_index("min"), cost=4, refuse=_refuse_position)
+reduction("aten.argmax", _position("argmax"), cost=4, refuse=_refuse_empty_extreme)
+reduction("aten.argmin", _position("argmin"), cost=4, refuse=_refuse_empty_extreme)
+reduction("aten.max.dim", _extreme_with_index("max"), cost=4, refuse=_refuse_empty_extreme)
+reduction("aten.min.dim", _extreme_with_index("min"), cost=4, refuse=_refuse_empty_extreme)
 for _names, _lower in (
     ("aten.var.correction aten.var.dim aten.var.default prims.var", lambda s, n, c: _moments(s, n, c)[0]),
     ("aten.var_mean.correction aten.var_mean.dim aten.var_mean.default", _moments),
