@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch._dynamo.utils import counters
 from torch.fx import GraphModule, Node
@@ -15,13 +15,15 @@ from aten_backend import fuel
 from aten_backend.cached import CachedGraph
 from aten_backend.observe import StageRunner
 from aten_backend.options import Options
+from lowering.assemble import Kernel, Phase
 from lowering.build import build, build_updates
+from lowering.chain import chain
 from lowering.classify import Refusal, classify, op_name
-from lowering.emit import Kernel, emit
+from lowering.emit import emit
 from lowering.errors import ArtifactError, UnsupportedOpError, user_line
 from lowering.index import Axis
 from lowering.ir import GroupIR, Reduce
-from lowering.partition import Group, Partition, partition
+from lowering.partition import Extern, Group, Partition, partition
 from lowering.passes import run_passes
 from lowering.schedule import choose
 from lowering.simplify import collapse
@@ -65,16 +67,13 @@ def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, l
     stages = run(
         "split", lambda: [(*split_long(b, traits), *_updates(cut, g)) for g, b in zip(groups, bodies, strict=True)]
     )
-    schedules = run("schedule", lambda: [[choose(b, traits, chunk) for b, chunk in parts] for parts in stages])
-    kernels = run(
-        "emit",
-        lambda: [
-            tuple(emit(b, s, traits.local_memory) for (b, _), s in zip(parts, chosen, strict=True))
-            for parts, chosen in zip(stages, schedules, strict=True)
-        ],
-    )
+    phases = run("schedule", lambda: [[Phase(b, choose(b, traits, chunk)) for b, chunk in parts] for parts in stages])
+    launches = run("chain", _chain, cut, dict(zip(groups, phases, strict=True)), traits)
+    kernels = run("emit", lambda: [emit(launch, traits.local_memory) for launch, _ in launches])
     by_group: dict[Group, tuple[Kernel, ...]] = dict.fromkeys(cut.groups, ())
-    by_group.update(zip(groups, kernels, strict=True))
+    for kernel, (_, owners) in zip(kernels, launches, strict=True):
+        for group in owners:
+            by_group[group] = (*by_group[group], kernel)
     return Lowered(cut, by_group, run("plan", make_plan, cut, by_group))
 
 
@@ -84,6 +83,19 @@ def _build(cut: Partition, group: Group) -> GroupIR:
     except ArtifactError as error:
         error.nodes = tuple(n.name for n in group.nodes)
         raise
+
+
+def _chain(
+    cut: Partition, phases: Mapping[Group, Sequence[Phase]], traits: Traits
+) -> list[tuple[tuple[Phase, ...], tuple[Group, ...]]]:
+    """Launches in order, each with the groups that it runs or is a part of."""
+    launches = []
+    for is_extern, steps in itertools.groupby(cut.steps, lambda step: isinstance(step, Extern)):
+        owners = [(p, g) for g in steps if isinstance(g, Group) for p in phases.get(g, ())] if not is_extern else []
+        rest = iter(owners)
+        for launch in chain([p for p, _ in owners], traits):
+            launches.append((launch, tuple(dict.fromkeys(g for _, g in itertools.islice(rest, len(launch))))))
+    return launches
 
 
 def _updates(cut: Partition, group: Group) -> tuple[tuple[GroupIR, Axis | None], ...]:

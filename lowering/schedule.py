@@ -6,7 +6,7 @@ import dataclasses
 import enum
 
 from . import ir
-from .index import ONE, Axis, Index, coefficient, product
+from .index import ONE, Axis, Index, coefficient, index, product
 from .target import Traits
 
 MAX_RANGE = 3
@@ -29,7 +29,8 @@ class Schedule:
     """``dims`` are the range's dimensions, slowest first, each a product of row axes, slowest first. ``loops`` are the
     cols in loop order; under ROWS the last is spread over ``lanes`` work-items. ``chunk``, one of the row axes, is the
     part of the first loop that a work-group runs over, where one row is shared by several. ``outer`` are row axes over
-    which every work-item loops, because the range would be too large with them."""
+    which every work-item loops, because the range would be too large with them. With ``solo``, one work-group of so
+    many work-items walks all rows."""
 
     mapping: Mapping
     dims: tuple[tuple[Axis, ...], ...]
@@ -37,15 +38,24 @@ class Schedule:
     lanes: int = 1
     chunk: Axis | None = None
     outer: tuple[Axis, ...] = ()
+    solo: int = 0
 
     def __str__(self) -> str:
         dims = " x ".join("*".join(f"{a.name}<{a.size}" for a in dim) for dim in self.dims) or "one work-item"
         loops = ", ".join(f"{a.name}<{a.size}" for a in (*self.outer, *self.loops))
-        return f"{self.mapping.value}: range {dims}, {self.lanes} lanes a row, loops over {loops or 'nothing'}"
+        where = f"one work-group of {self.solo} over" if self.solo else "range"
+        return f"{self.mapping.value}: {where} {dims}, {self.lanes} lanes a row, loops over {loops or 'nothing'}"
+
+    @property
+    def has_lanes(self) -> bool:
+        """Whether it needs work-groups of a size of its own, whose members know each other."""
+        return self.mapping is Mapping.ROWS or self.solo > 0
 
     @property
     def global_size(self) -> tuple[Index, ...]:
         """Work-items in each dimension of the range."""
+        if self.solo:
+            return (index(self.solo),)
         sizes = [product(a.size for a in dim) for dim in self.dims] or [ONE]
         sizes[-1] = sizes[-1] * self.lanes
         return tuple(sizes)
