@@ -16,7 +16,7 @@ from .combine import COMBINE, group_type, identity_text, ties, wins, wins_last
 from .dtypes import is_float
 from .index import ZERO, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, floor_divide, product, render
 from .scalars import call_text, cast_text, constant_text, load_text, store_text
-from .schedule import Mapping, Schedule
+from .schedule import TILE, Mapping, Schedule
 from .stages import loop_targets, plan_kept, stages, varying
 
 BLOCK = 128
@@ -71,7 +71,12 @@ class Emitter:
             self._decode("np.int64(item.get_group().get_group_id(0))", self.schedule.dims[0])
             return
         for d, axes in enumerate(self.schedule.dims):
-            self._decode(f"np.int64(item.get_id({d}))", axes)
+            if axes != (self.schedule.tile,):
+                self._decode(f"np.int64(item.get_id({d}))", axes)
+        if (tile := self.schedule.tile) is not None:
+            position = f"np.int64(item.get_id({self.schedule.dims.index((tile,))})) * np.int64({TILE})"
+            end = f"min({position} + np.int64({TILE}), np.int64({self.index(tile.size)}))"
+            self._open_loop(tile.name, f"{position}, {end}")
 
     def _walk_rows(self) -> None:
         """Loop over the rows, in the one work-group there is: its lanes share each row, or take rows in turn."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import random
@@ -314,6 +315,10 @@ def verify_schedule(body: ir.GroupIR, schedule: Schedule) -> None:
         if schedule.lanes not in (1, schedule.solo) or schedule.chunk is not None:
             broken("schedule", f"a single work-group of {schedule.solo} with {schedule.lanes} lanes a row")
         return
+    if schedule.tile is not None:
+        if (schedule.tile,) not in schedule.dims[:-1] or schedule.mapping.value != "flat":
+            broken("schedule", f"tiles of {schedule.tile}, which is no slow dimension of a flat range")
+        schedule = dataclasses.replace(schedule, tile=None)
     work_items = product(schedule.global_size)
     if work_items != product(a.size for a in rows) * index(schedule.lanes) and work_items != ONE:
         broken("schedule", f"{work_items} work-items for {product(a.size for a in rows)} rows")
