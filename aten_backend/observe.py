@@ -27,6 +27,7 @@ LOGGERS = {
     "split": "lowering.split",
     "schedule": "lowering.schedule",
     "chain": "lowering.chain",
+    "tune": "aten_backend.autotune",
     "emit": "lowering.emit",
     "plan": "runtime.plan",
     "compile": "runtime.compiler",
@@ -79,6 +80,9 @@ class Verifier:
 
     def _chain(self, launches: Any) -> None:
         verify.verify_launches([p for parts in self._made["schedule"] for p in parts], [found for found, _ in launches])
+
+    def _tune(self, launches: Any) -> None:
+        self._chain(launches)
 
     def _emit(self, kernels: Any) -> None:
         for kernel in kernels:

@@ -74,11 +74,11 @@ def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Sche
     """The schedule of ``group`` on a device of ``traits``; with ``chunk``, each work-group takes that part of a row."""
     rows = _by_stride(group, group.rows, stores_first=not group.cols)
     if not group.cols:
-        dims = _range_dims(rows)
+        dims = range_dims(rows)
         return _limited(Schedule(Mapping.FLAT, dims, (), tile=_tile(group, dims)))
     loops = tuple(_by_stride(group, group.cols, stores_first=False) if not _is_ordered(group) else group.cols)
     if chunk is None and (_rows_are_contiguous(group) or any(isinstance(s, (ir.Scan, ir.Update)) for s in group.body)):
-        return _limited(Schedule(Mapping.SERIAL, _range_dims(rows), loops))
+        return _limited(Schedule(Mapping.SERIAL, range_dims(rows), loops))
     return _limited(Schedule(Mapping.ROWS, (tuple(group.rows),), loops, traits.lanes, chunk))
 
 
@@ -96,7 +96,7 @@ def _limited(schedule: Schedule) -> Schedule:
     return dataclasses.replace(schedule, dims=tuple(map(tuple, dims)), outer=tuple(outer), tile=tile)
 
 
-def _range_dims(axes: list[Axis]) -> tuple[tuple[Axis, ...], ...]:
+def range_dims(axes: list[Axis]) -> tuple[tuple[Axis, ...], ...]:
     """At most three dimensions; what is left over goes into the slowest, where a division costs least."""
     extra = max(len(axes) - MAX_RANGE, 0)
     return (tuple(axes[: extra + 1]), *((a,) for a in axes[extra + 1 :])) if axes else ()
