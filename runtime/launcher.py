@@ -98,8 +98,8 @@ class Launch:
         cell: Any
         if param.kind == "counter":
             self._codes[place] = _POINTER
-            self._keep.append(counter := ctypes.c_int64(0))
-            self._values[place] = ctypes.addressof(counter)
+            owner, self._values[place] = _counter(self._device)
+            self._keep.append(owner)
             return
         if param.kind == "local":
             self._codes[place] = _LOCAL
@@ -174,6 +174,16 @@ class Launch:
             f"SYCL refused to launch kernel {self.kernel.name} over {self._global_size} work-items in groups of "
             f"{self.kernel.source.local_size} on {self._device.name}; the reason is on stderr."
         )
+
+
+def _counter(device: Device) -> tuple[Any, int]:
+    """Eight zero bytes that host and device share: what keeps them, and their address."""
+    if device.traits.shared_system_usm:
+        cell = ctypes.c_int64(0)
+        return cell, ctypes.addressof(cell)
+    memory = import_dpctl().memory.MemoryUSMShared(8, queue=device.queue)
+    memory.copy_from_host(bytes(8))
+    return memory, memory._pointer
 
 
 class _Built:

@@ -37,7 +37,7 @@ OUT_VARIANTS = {
 """Structured ops whose ``out=`` form writes straight into the buffer that it is given."""
 
 _RESERVED = re.compile(
-    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|allocate|empty_strided|as_strided|wait|check|scratch\d+_\w+"
+    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|address|allocate|empty_strided|as_strided|wait|check|scratch\d+_\w+"
 )
 """Names that a plan uses for symbols, launches, constants and its own helpers: no node may take them."""
 
