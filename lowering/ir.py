@@ -20,12 +20,14 @@ Value = int
 @dataclasses.dataclass(frozen=True)
 class Buffer:
     """A tensor that the group reads or writes; ``name`` is its node's, ``dtype`` as in dtypes.NAMES. With ``scratch``
-    it is memory of so many elements that only the group's own kernels share."""
+    it is memory of so many elements that only the group's own kernels share. Of a complex tensor the group sees the
+    parts: each of its elements is two (``width``) of the buffer's."""
 
     name: str
     dtype: str
     written: bool
     scratch: Index | None = None
+    width: int = 1
 
 
 @dataclasses.dataclass(frozen=True)

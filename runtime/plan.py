@@ -34,7 +34,7 @@ OUT_VARIANTS = {
 """Structured ops whose ``out=`` form writes straight into the buffer that it is given."""
 
 _RESERVED = re.compile(
-    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|empty_strided|as_strided|wait|check|scratch\d+_\w+"
+    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|empty_strided|as_strided|_conj|_neg_view|wait|check|scratch\d+_\w+"
 )
 """Names that a plan uses for symbols, launches, constants and its own helpers: no node may take them."""
 
@@ -278,10 +278,13 @@ class Planner:
                 else ""
             )
             name = self.views[node] = self._name(node)
-            self.lines.append(
-                f"{name} = as_strided({self._name(base)}, {self._tuple(graph.shape(node))}, "
+            text = (
+                f"as_strided({self._name(base)}, {self._tuple(graph.shape(node))}, "
                 f"{self._tuple(graph.strides(node))}{start})"
             )
+            for flip, here, there in zip(("_conj", "_neg_view"), graph.bits(node), graph.bits(base), strict=True):
+                text = text if here == there else f"{flip}({text})"
+            self.lines.append(f"{name} = {text}")
         return self.views[node]
 
     def _host(self, node: Node) -> str:
@@ -357,6 +360,8 @@ def namespace(
         "math": math,
         "empty_strided": torch.empty_strided,
         "as_strided": torch.as_strided,
+        "_conj": torch._conj,
+        "_neg_view": torch._neg_view,
         "wait": wait,
         "check": _check,
     }

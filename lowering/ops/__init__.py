@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import complex as complex_numbers
 from . import factories, pointwise, reads, reductions, scans, scatters, special, views, windows
 from .externs import DELIBERATE, reason_for
 from .table import TABLE, Coords, Kind, Row, Scope, Updates
@@ -14,6 +15,7 @@ __all__ = [
     "Row",
     "Scope",
     "Updates",
+    "complex_numbers",
     "factories",
     "pointwise",
     "reads",

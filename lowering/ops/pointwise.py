@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +23,7 @@ from .table import Coords, Kind, Row, Scope, register
 
 Formula = Callable[..., Scalar]
 
+COMPLEX_PRODUCT = "a running product of complex numbers mixes their parts, which kernels combine each for itself"
 DIVIDES_BY_ZERO = "ZeroDivisionError"
 """The message of eager's RuntimeError."""
 
@@ -48,7 +51,7 @@ class _Pointwise:
             operand = scope.operand(value, coords, len(coords))
             if isinstance(operand, Scalar) and name not in self.raw:
                 operand = operand.to(target)
-            elif isinstance(operand, (bool, int, float)) and name not in self.raw:
+            elif isinstance(operand, (bool, int, float, complex)) and name not in self.raw:
                 operand = scope.body.const(operand, target)
             if self.compute is Compute.OPERANDS and name not in self.raw and isinstance(operand, Scalar):
                 operand = as_stored(operand, promoted)
@@ -58,10 +61,13 @@ class _Pointwise:
         return self.formula(*operands).to(compute_name(graph.dtype(node)))
 
     def _compute_type(self, node: Node, arguments: list[tuple[str, Any]]) -> torch.dtype:
-        if self.compute is Compute.RESULT:
-            return graph.dtype(node)
         values = [graph.value_of(v) if isinstance(v, Node) else v for n, v in arguments if n not in self.raw]
-        numbers = [v for v in values if isinstance(v, (torch.Tensor, bool, int, float, torch.SymInt, torch.SymFloat))]
+        result = graph.dtype(node)
+        from_complex = any(isinstance(v, torch.Tensor) and v.is_complex() for v in values)
+        if self.compute is Compute.RESULT and (result.is_complex or not from_complex):
+            return result
+        kinds = (torch.Tensor, bool, int, float, complex, torch.SymInt, torch.SymFloat)
+        numbers = [v for v in values if isinstance(v, kinds)]
         _, promoted = elementwise_dtypes(*numbers, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)
         return promoted
 
@@ -83,6 +89,11 @@ def refuse_dtypes(node: Node) -> str | None:
             if not is_lowered(tensor.dtype):
                 return f"{str(tensor.dtype).removeprefix('torch.')} is left to ATen"
     return None
+
+
+def refuse_complex_product(node: Node) -> str | None:
+    """A reason where complex numbers would be multiplied up: reductions combine each part for itself."""
+    return COMPLEX_PRODUCT if graph.dtype(node).is_complex else None
 
 
 def pointwise(
@@ -108,7 +119,8 @@ def pointwise(
 # ---- formulas longer than a line -------------------------------------------------------------------------------------
 
 
-def _sign(x: Scalar) -> Scalar:
+def sign(x: Scalar) -> Scalar:
+    """-1, 0 or 1."""
     if x.dtype == "bool":
         return x
     one, zero = x.body.const(1, x.dtype), x.body.const(0, x.dtype)
@@ -170,6 +182,8 @@ def _pow(x: Scalar, y: Scalar) -> Scalar:
 def _pow_scalar(x: Scalar, y: Scalar) -> Scalar:
     """x to a number's power; the special cases are eager's, and differ from the general function at infinities."""
     exponent = y.literal
+    if exponent in (0, 1):
+        return x if exponent == 1 else x.body.const(1, x.dtype)
     if exponent == 2:
         return x * x
     if exponent == 3:
@@ -263,11 +277,15 @@ def _addcdiv(x: Scalar, a: Scalar, b: Scalar, value: Scalar | int = 1) -> Scalar
 
 
 def _isfinite(x: Scalar) -> Scalar:
-    return x.body.call("abs", x) < math.inf if x.is_float else x.body.const(True, "bool")
+    if not x.is_float:
+        return x.body.const(True, "bool")
+    return functools.reduce(operator.and_, (x.body.call("abs", part) < math.inf for part in x.parts))
 
 
 def _isinf(x: Scalar) -> Scalar:
-    return x.body.call("abs", x) == math.inf if x.is_float else x.body.const(False, "bool")
+    if not x.is_float:
+        return x.body.const(False, "bool")
+    return functools.reduce(operator.or_, (x.body.call("abs", part) == math.inf for part in x.parts))
 
 
 def _isnan(x: Scalar) -> Scalar:
@@ -383,7 +401,8 @@ def _refuse_sparse_copy(node: Node) -> str | None:
     return None
 
 
-def _angle(x: Scalar) -> Scalar:
+def angle(x: Scalar) -> Scalar:
+    """That of a real number: zero or pi."""
     return where(x != x, x, where(x < 0, x.body.const(math.pi, x.dtype), x.body.const(0, x.dtype)))
 
 
@@ -439,7 +458,7 @@ pointwise("aten.bitwise_not prims.bitwise_not", apply("not"))
 pointwise("aten.logical_not", lambda x: ~_truth(x), Compute.OPERANDS)
 pointwise("aten.abs prims.abs", apply("abs"))
 pointwise("aten.neg prims.neg", apply("neg"))
-pointwise("aten.sign aten.sgn prims.sign", _sign)
+pointwise("aten.sign prims.sign", sign)
 pointwise("aten.reciprocal prims.reciprocal", lambda x: 1 / x, cost=4)
 pointwise("aten.square", lambda x: x * x)
 pointwise("aten.sigmoid", _sigmoid, cost=24)
@@ -470,7 +489,6 @@ pointwise("aten.fmod.Tensor aten.fmod.Scalar prims.fmod", _fmod, cost=32, divide
 pointwise("aten.pow.Tensor_Scalar", _pow_scalar, cost=32, refuse=_refuse_integer_power)
 pointwise("aten.pow.Tensor_Tensor prims.pow", _pow, cost=32, refuse=_refuse_integer_power)
 pointwise("aten.pow.Scalar", _pow, cost=32, refuse=_refuse_integer_power)
-pointwise("aten.angle", _angle)
 register(
     ["aten.frexp.Tensor"],
     Row(Kind.POINTWISE, _frexp, refuse=lambda n: refuse_dtypes(n) or _refuse_wide(n), cost=40),

@@ -18,7 +18,7 @@ from ..dtypes import compute_name, is_float, is_unsigned
 from ..index import ONE, ZERO, Index, product, unflatten
 from ..values import Scalar, as_stored, coordinate, where
 from .externs import DATA_DEPENDENT, FREQUENCY, HALF_SUMS, MASKED, NO_PLACE, ONE_ROW, UNKNOWN
-from .pointwise import refuse_dtypes
+from .pointwise import COMPLEX_PRODUCT, refuse_dtypes
 from .reads import OUT_OF_RANGE, extent, index_place, refuse_mask_index, wrapped
 from .table import Coords, Kind, Row, Scope, Updates, register
 
@@ -279,6 +279,8 @@ def _refuse(node: Node, passes: Passes) -> str | None:
     made = passes(node)
     if graph.dtype(node) in (torch.float16, torch.bfloat16) and any(updates.fn in ("add", "mul") for updates in made):
         return HALF_SUMS
+    if graph.dtype(node).is_complex and any(updates.fn not in ("set", "add") for updates in made):
+        return COMPLEX_PRODUCT
     if made and product(graph.shape(node)) == ZERO:
         return NO_PLACE
     if made and product(made[-1].rows) == ONE and (product(made[-1].cols).constant or 0) > LONG:
