@@ -114,16 +114,10 @@ def _times(x: Pair, factor: Scalar | float) -> Pair:
     return Pair(*(part * factor for part in x.parts))
 
 
-def _turned(x: Pair) -> Pair:
-    """i * x."""
+def _swapped(x: Scalar) -> Pair:
+    """i times the conjugate: between this and itself, a hyperbolic function is the trigonometric one, where it is odd."""
     re, im = x.parts
-    return Pair(-im, re)
-
-
-def _turned_back(x: Pair) -> Pair:
-    """-i * x."""
-    re, im = x.parts
-    return Pair(im, -re)
+    return Pair(im, re)
 
 
 def _conjugate(x: Scalar) -> Scalar:
@@ -177,6 +171,7 @@ def _exp2(x: Pair) -> Scalar:
 
 
 @_paired("expm1")
+@_wide
 def _expm1(x: Pair) -> Scalar:
     """As c10's: exp(a) cos b - 1 without cancellation."""
     call = x.body.call
@@ -186,23 +181,23 @@ def _expm1(x: Pair) -> Scalar:
 
 
 def _log_size(x: Pair) -> Scalar:
-    """log |x|; near one from |x|**2 - 1, whose terms fma splits into exact sums (the larger square lies within a factor
-    of two of one, so that taking one from it is exact)."""
+    """log |x|; near one from |x|**2 - 1, with all that its products and sums lose added up again."""
     call = x.body.call
-    sizes = [call("abs", part) for part in x.parts]
-    high, low = call("fmax", *sizes), call("fmin", *sizes)
+    a, b = x.parts
+    high, low = (call(extreme, call("abs", a), call("abs", b)) for extreme in ("fmax", "fmin"))
     square, small = high * high, low * low
-    rest = call("fma", high, high, -square) + call("fma", low, low, -small)
+    lost = call("fma", high, high, -square) + call("fma", low, low, -small)
     difference = square - 1
+    lost = lost + (square - (difference + 1))
     total = difference + small
     kept = total - difference
-    lost = (difference - (total - kept)) + (small - kept)
-    near = 0.5 * call("log1p", total + (lost + rest))
+    lost = lost + ((difference - (total - kept)) + (small - kept))
+    near = 0.5 * call("log1p", total + lost)
     # far from one a power of two keeps the squares in range
     power = where(high > _HUGE, _like(high, -600), where(high < _TINY, _like(high, 600), _like(high, 0)))
     scale = call("exp2", power)
-    far = call("log", call("hypot", high * scale, low * scale)) - power * math.log(2)
-    return where((square >= 0.5) & (square + small <= 2.0), near, far)
+    far = call("log", call("hypot", a * scale, b * scale)) - power * math.log(2)
+    return where((a * a + b * b >= 0.5) & (a * a + b * b <= 2.0), near, far)
 
 
 @_paired("log")
@@ -226,10 +221,10 @@ def _log10(x: Pair) -> Scalar:
 @_wide
 def _log1p(x: Pair) -> Scalar:
     """As c10's: log(1 + x), corrected by what the sum lost."""
-    one = x.body.const(1, x.dtype)
-    raised = x + one
-    log, held = logarithm(raised), raised - one
-    return where(raised == one, x, where(held == x, log, log * (x / held)))
+    a, b = x.parts
+    raised, held = Pair(a + 1, b), Pair(a + 1 - 1, b)
+    log = logarithm(raised)
+    return where(raised == 1, x, where(held == x, log, log * (x / held)))
 
 
 @_paired("pow")
@@ -288,7 +283,8 @@ def hyperbolic_sine(x: Pair) -> Pair:
     a, b = x.parts
     sinh, cosh, again = _sinh_cosh(a)
     re = sinh * call("cos", b) * again
-    re = where(~_is_finite(b) & ((a == 0) | _is_infinite(a)), call("abs", a), re)
+    lost = ~_is_finite(b)
+    re = where(lost & (a == 0), a, where(lost & _is_infinite(a), math.inf, re))
     return Pair(re, where(b == 0, b, cosh * call("sin", b) * again))
 
 
@@ -317,26 +313,26 @@ def hyperbolic_tangent(x: Pair) -> Pair:
     a, b = x.parts
     sinh, cosh, sine, cosine = call("sinh", a), call("cosh", a), call("sin", b), call("cos", b)
     below, far = sinh * sinh + cosine * cosine, call("abs", a) > _FLAT
-    re = where(far, _signed(1.0, a), sinh * cosh / below)
-    im = sine * cosine * where(far, 4.0 * call("exp", -2.0 * call("abs", a)), 1.0 / below)
     lost = ~_is_finite(b)
+    re = where(far & ~(lost & _is_finite(a)), _signed(1.0, a), sinh * cosh / below)
+    im = sine * cosine * where(far, 4.0 * call("exp", -2.0 * call("abs", a)), 1.0 / below)
     im = where(lost & _is_infinite(a), _signed(0.0, b), im)
     return Pair(where(lost & (a == 0), a, re), where(b == 0, b, im))
 
 
 @_paired("sin")
 def _sin(x: Pair) -> Scalar:
-    return _turned_back(hyperbolic_sine(_turned(x)))
+    return _swapped(hyperbolic_sine(_swapped(x)))
 
 
 @_paired("cos")
 def _cos(x: Pair) -> Scalar:
-    return hyperbolic_cosine(_turned(x))
+    return hyperbolic_cosine(Pair(-x.parts[1], x.parts[0]))
 
 
 @_paired("tan")
 def _tan(x: Pair) -> Scalar:
-    return _turned_back(hyperbolic_tangent(_turned(x)))
+    return _swapped(hyperbolic_tangent(_swapped(x)))
 
 
 # ---- their inverses, by Kahan's formulas ("Branch Cuts for Complex Elementary Functions", 1987) ----------------------
@@ -394,7 +390,7 @@ def arc_tangent(x: Pair) -> Pair:
     scale = call("fmax", call("abs", rest), call("abs", b))
     u, v = rest / scale, b / scale
     growth = 0.25 * call("log1p", 4.0 * (size_a / scale) / scale / (u * u + v * v))
-    growth = where(scale == 0, math.inf, growth)
+    growth = where(a == 0, 0.0, where((scale == 0) & (a == a) & (b == b), math.inf, growth))
     turn = 0.5 * call("atan2", 2.0 * b, rest * (1.0 + size_a) - b * b)
     infinite = _any_infinite(x)
     quarter = where((a == a) & (b == b) | _is_infinite(b), _like(a, math.pi / 2), _like(a, math.nan))
@@ -409,12 +405,12 @@ def _acosh(x: Pair) -> Scalar:
 
 @_paired("asinh")
 def _asinh(x: Pair) -> Scalar:
-    return _turned(arc_sine(_turned_back(x)))
+    return _swapped(arc_sine(_swapped(x)))
 
 
 @_paired("atan")
 def _atan(x: Pair) -> Scalar:
-    return _turned_back(arc_tangent(_turned(x)))
+    return _swapped(arc_tangent(_swapped(x)))
 
 
 # ---- the rows --------------------------------------------------------------------------------------------------------
