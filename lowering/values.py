@@ -208,10 +208,10 @@ class Pair(Scalar):
 
     __slots__ = ("parts",)
 
-    parts: tuple[Scalar, Scalar]  # type: ignore[assignment]
+    parts: tuple[Scalar, Scalar]
 
     def __init__(self, re: Scalar, im: Scalar) -> None:
-        self.body, self.parts = re.body, (re, im)  # type: ignore[misc]
+        self.body, self.parts = re.body, (re, im)
         self.dtype = {"float32": "complex64", "float64": "complex128"}[re.dtype]
 
     @property
@@ -226,8 +226,8 @@ class Pair(Scalar):
         return True
 
     def to(self, dtype: str) -> Scalar:
-        """This value as the complex or real type ``dtype``. A real one drops the imaginary part, as ATen does; the truth
-        is that of either part."""
+        """This value as the complex or real type ``dtype``. A real one drops the imaginary part, as ATen does; the
+        truth is that of either part."""
         re, im = self.parts
         if is_complex(dtype):
             return Pair(re.to(part_name(dtype)), im.to(part_name(dtype)))
@@ -274,7 +274,7 @@ def as_stored(value: Scalar, dtype: torch.dtype) -> Scalar:
     name = NAMES[dtype]
     literal = value.literal
     if literal is not None:
-        return value.body.const(rounded(float(literal), name), "float32")
+        return value.body.const(rounded(float(literal.real), name), "float32")
     return value.body.call(f"round_{name}", value)
 
 

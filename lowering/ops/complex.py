@@ -15,7 +15,6 @@ from collections.abc import Callable
 from torch.fx import Node
 
 from .. import graph
-from ..dtypes import compute_name
 from ..index import ONE, ZERO
 from ..values import PAIRED, Pair, Scalar, coordinate, where
 from .pointwise import angle, pointwise, sign
@@ -35,7 +34,7 @@ def _paired(*names: str) -> Callable[[Formula], Formula]:
     return register
 
 
-def _wide(formula: Callable[..., Pair]) -> Formula:
+def _wide(formula: Formula) -> Formula:
     """``formula`` in float64 also for complex64."""
 
     @functools.wraps(formula)
@@ -115,7 +114,7 @@ def _times(x: Pair, factor: Scalar | float) -> Pair:
 
 
 def _swapped(x: Scalar) -> Pair:
-    """i times the conjugate: between this and itself, a hyperbolic function is the trigonometric one, where it is odd."""
+    """i times the conjugate: between this and itself, an odd hyperbolic function is the trigonometric one."""
     re, im = x.parts
     return Pair(im, re)
 
@@ -338,10 +337,10 @@ def _tan(x: Pair) -> Scalar:
 # ---- their inverses, by Kahan's formulas ("Branch Cuts for Complex Elementary Functions", 1987) ----------------------
 
 
-def _roots(x: Pair) -> tuple[Pair, Pair]:
-    """The roots of 1 - x and 1 + x; infinities are the caller's."""
+def _roots(x: Pair) -> tuple[tuple[Scalar, ...], tuple[Scalar, ...]]:
+    """The parts of the roots of 1 - x and 1 + x; infinities are the caller's."""
     a, b = x.parts
-    return root(Pair(1.0 - a, -b)), root(Pair(1.0 + a, b))
+    return root(Pair(1.0 - a, -b)).parts, root(Pair(1.0 + a, b)).parts
 
 
 def _corner(x: Pair) -> Scalar:
@@ -360,7 +359,7 @@ def arc_sine(x: Pair) -> Pair:
     """From the roots of 1 - x and 1 + x, between which nothing cancels."""
     call = x.body.call
     a, b = x.parts
-    (c, d), (e, f) = (r.parts for r in _roots(x))
+    (c, d), (e, f) = _roots(x)
     re, im = call("atan2", a, c * e - d * f), call("asinh", c * f - d * e)
     infinite = _any_infinite(x)
     return Pair(where(infinite, _corner(x), where(a == 0, a, re)), _signed(where(infinite, math.inf, im), b))
@@ -372,7 +371,7 @@ def arc_cosine(x: Pair) -> Pair:
     """From the same roots."""
     call = x.body.call
     a, b = x.parts
-    (c, d), (e, f) = (r.parts for r in _roots(x))
+    (c, d), (e, f) = _roots(x)
     re, im = 2.0 * call("atan2", c, e), call("asinh", e * d - f * c)
     infinite = _any_infinite(x)
     re = where(infinite, math.pi / 2 - _corner(x), where(a == 0, math.pi / 2, re))

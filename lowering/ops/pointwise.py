@@ -175,7 +175,7 @@ def _fmod(x: Scalar, y: Scalar) -> Scalar:
 def _pow(x: Scalar, y: Scalar) -> Scalar:
     """x to a tensor's power. A constant one that eager computes by the general function may still be multiplied out."""
     if not x.is_float:
-        return _power_of_tensor(x, y) if y.literal is None else _integer_power(x, int(y.literal))
+        return _power_of_tensor(x, y) if y.literal is None else _integer_power(x, int(y.literal.real))
     return x * x if y.literal == 2 else x.body.call("pow", x, y)
 
 

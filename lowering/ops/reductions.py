@@ -104,7 +104,7 @@ def _degrees_of_freedom(scope: Scope, count: Scalar, arguments: dict[str, Any]) 
         correction = 1 if arguments["unbiased"] else 0
     correction = 1 if correction is None else correction
     if count.literal is not None:
-        return scope.body.const(max(float(count.literal) - correction, 0.0), count.dtype)
+        return scope.body.const(max(float(count.literal.real) - correction, 0.0), count.dtype)
     return scope.body.call("fmax", count - correction, 0.0)
 
 

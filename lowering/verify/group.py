@@ -12,8 +12,8 @@ import torch
 from torch.fx import Node
 
 from .. import graph, ir
-from ..dtypes import compute_name, element, is_float
 from ..dtypes import TORCH as TORCH_DTYPES
+from ..dtypes import compute_name, element, is_float
 from ..index import ONE, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, index, product
 from ..partition import Group, Partition
 from ..scalars import FUNCTIONS, RESULT_BOOL
