@@ -356,6 +356,12 @@ def _logaddexp(x: Scalar, y: Scalar) -> Scalar:
     )
 
 
+def _refuse_complex_order(node: Node) -> str | None:
+    if graph.dtype(node).is_complex:
+        return "logaddexp of complex numbers, which orders them by their real parts, is left to ATen"
+    return None
+
+
 def _xlogy(x: Scalar, y: Scalar) -> Scalar:
     return where(y != y, y, where(x == 0, x.body.const(0, x.dtype), x * x.body.call("log", y)))
 
@@ -407,23 +413,16 @@ def angle(x: Scalar) -> Scalar:
 
 
 def _frexp(scope: Scope, node: Node, coords: Coords) -> tuple[Scalar, Scalar]:
-    """Fraction and exponent by the logarithm in float64, which is exact enough for a float32, as is the division."""
+    """Fraction in [1/2, 1) and exponent, in float64; by two powers of two, as the one that is due may not exist."""
     x = scope.operand(node.args[0], coords, len(coords)).to("float64")
     call = x.body.call
     size = call("abs", x)
     ordinary = (size > 0) & (size < math.inf)
-    exponent = call("floor", call("log2", where(ordinary, size, 1.0))) + 1.0
-    fraction = x / call("exp2", exponent)
-    for low, step, scale in ((call("abs", fraction) < 0.5, -1.0, 2.0), (call("abs", fraction) >= 1.0, 1.0, 0.5)):
-        exponent, fraction = where(low, exponent + step, exponent), where(low, fraction * scale, fraction)
+    exponent = call("logb", where(ordinary, size, 1.0)) + 1.0
+    half = call("trunc", exponent * 0.5)
+    fraction = x * call("exp2", -half) * call("exp2", half - exponent)
     power = where(ordinary, exponent, 0.0).to("int32")
     return where(ordinary, fraction, x).to(compute_name(graph.dtype(node.args[0]))), power
-
-
-def _refuse_wide(node: Node) -> str | None:
-    if graph.dtype(node.args[0]) == torch.float64:
-        return "taking a float64 apart needs its bits, which the scalar table cannot read yet"
-    return None
 
 
 def _words(text: str) -> list[str]:
@@ -489,12 +488,9 @@ pointwise("aten.fmod.Tensor aten.fmod.Scalar prims.fmod", _fmod, cost=32, divide
 pointwise("aten.pow.Tensor_Scalar", _pow_scalar, cost=32, refuse=_refuse_integer_power)
 pointwise("aten.pow.Tensor_Tensor prims.pow", _pow, cost=32, refuse=_refuse_integer_power)
 pointwise("aten.pow.Scalar", _pow, cost=32, refuse=_refuse_integer_power)
-register(
-    ["aten.frexp.Tensor"],
-    Row(Kind.POINTWISE, _frexp, refuse=lambda n: refuse_dtypes(n) or _refuse_wide(n), cost=40),
-)
+register(["aten.frexp.Tensor"], Row(Kind.POINTWISE, _frexp, refuse=refuse_dtypes, cost=40))
 pointwise("aten.heaviside", _heaviside)
-pointwise("aten.logaddexp", _logaddexp, cost=40)
+pointwise("aten.logaddexp", _logaddexp, cost=40, refuse=_refuse_complex_order)
 pointwise("aten.xlogy", _xlogy, cost=20)
 pointwise("aten.bitwise_left_shift.Tensor aten.bitwise_left_shift.Tensor_Scalar prims.shift_left", _shift("shl"))
 pointwise(

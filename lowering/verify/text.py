@@ -11,7 +11,7 @@ from ..emit import Kernel
 from .errors import broken
 
 _MATH = (
-    *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "cbrt"),
+    *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "logb", "sqrt", "rsqrt", "cbrt"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sinpi"),
     *("erf", "erfc", "lgamma", "tgamma", "floor", "ceil", "trunc", "rint", "round", "fabs", "isnan", "isinf"),
     *("pow", "atan2", "fmod", "hypot", "copysign", "nextafter", "fmin", "fmax", "remainder", "fma"),

@@ -11,8 +11,8 @@
    For pointwise work the tolerance is ULPS steps of the result's type at ``ref``: SYCL's functions are up to four steps
    off where eager's libraries are one, and a formula of two or three of them adds up. Steps of a complex number are
    those of its larger part: either part of a product is a difference of products of both. For all other work, a result
-   is a sum of ``length`` terms, and its error scales with the terms rather than with the sum; so the tolerance is ULPS *
-   sqrt(length) steps at the largest finite magnitude among inputs and results (or in the result where that is
+   is a sum of ``length`` terms, and its error scales with the terms rather than with the sum; so the tolerance is
+   ULPS * sqrt(length) steps at the largest finite magnitude among inputs and results (or in the result where that is
    larger), and eager's error is taken at its largest over the tensor.
 4. NaN and infinities stand where eager's stand. The one exception is rule 3: where eager overflowed on the way (half
    types, whose steps we compute in float32) and the compiled result agrees with float64 rounded to the type.
