@@ -86,6 +86,8 @@ def refuse_dtypes(node: Node) -> str | None:
                 continue
             if tensor.layout is not torch.strided:
                 return f"{str(tensor.layout).removeprefix('torch.')} tensors are left to ATen"
+            if tensor.dtype == torch.complex32:
+                return "complex32 is left to ATen, which rounds every step of it to halves"
             if not is_lowered(tensor.dtype):
                 return f"{str(tensor.dtype).removeprefix('torch.')} is left to ATen"
     return None
@@ -225,7 +227,7 @@ def _integer_power(x: Scalar, exponent: int) -> Scalar:
 
 def _refuse_integer_power(node: Node) -> str | None:
     dtype, exponent = graph.dtype(node), node.args[1] if len(node.args) > 1 else None
-    if dtype.is_floating_point or (graph.is_tensor(exponent) and dtype != torch.bool):
+    if dtype.is_floating_point or dtype.is_complex or (graph.is_tensor(exponent) and dtype != torch.bool):
         return None
     if not (isinstance(exponent, int) and exponent >= 0):
         return "integer powers with a number that is not a non-negative constant are left to ATen"
