@@ -16,22 +16,13 @@ from .axes import Dim
 from .classify import op_name
 from .dtypes import compute_name, element, part_name
 from .errors import ArtifactError
+from .faults import FAULTS, Fault
 from .index import ONE, ZERO, Axis, Index, Loaded, atom, linearize, recombine
 from .ops import TABLE, Coords, Kind, Updates
 from .partition import Group, Partition
 from .rewrite import prune
 from .symbols import to_index
 from .values import Body, Pair, Scalar, coordinate, of_parts
-
-ERRORS: tuple[tuple[type[Exception], str], ...] = (
-    (Exception, ""),
-    (IndexError, "index out of range"),
-    (IndexError, "index out of range in self"),
-    (RuntimeError, "ZeroDivisionError"),
-)
-"""Errors that kernels can report, by code; none is code 0."""
-
-CODES = {message: code for code, (_, message) in enumerate(ERRORS)}
 
 
 class Builder:
@@ -209,10 +200,10 @@ class Builder:
             total = total * sizes[d] + self._coordinate(self.group.full[node][d])
         return coordinate(self.body, recombine(total))
 
-    def checked(self, value: Scalar, size: Index, message: str) -> Index:
+    def checked(self, value: Scalar, size: Index, fault: Fault, dim: int = 0) -> Index:
         """A data-dependent index that is certain to lie in [0, size)."""
         mask = None if self._mask is None else self._mask.id
-        check = self.body.emit(ir.Check(value.id, size, CODES[message], mask))
+        check = self.body.emit(ir.Check(value.id, size, FAULTS.index(fault), dim, mask))
         return atom(Loaded(check, size))
 
 

@@ -14,6 +14,7 @@ import re
 from . import ir
 from .artifacts import KernelSource, Param
 from .dtypes import is_float, is_unsigned, storage_name
+from .faults import SITE_BITS
 from .index import ZERO, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, floor_divide, product, render
 from .scalars import call_text, cast_text, constant_text, load_text, store_text
 from .schedule import Mapping, Schedule
@@ -26,7 +27,8 @@ BLOCK = 128
 @dataclasses.dataclass(frozen=True)
 class Kernel:
     """An emitted kernel and what its parameters are bound to: ``buffers``, then ``symbols`` (int64), then ``floats``
-    (float64, nodes known on the host), then, where ``checks``, the address of an int32 error code."""
+    (float64, nodes known on the host), then, where there are ``checks`` (code, dimension and size of each), the address
+    of an int64 that takes what the last failed one found, and the number of the first of them among the plan's."""
 
     source: KernelSource
     group: ir.GroupIR
@@ -34,7 +36,7 @@ class Kernel:
     buffers: tuple[ir.Buffer, ...]
     symbols: tuple[Symbol, ...]
     floats: tuple[str, ...]
-    checks: bool
+    checks: tuple[tuple[int, int, Index], ...]
     global_size: tuple[Index, ...]
 
     def __str__(self) -> str:
@@ -50,7 +52,8 @@ class Emitter:
         self.depth = 1
         self.symbols: dict[Symbol, str] = {}
         self.floats: dict[str, str] = {}
-        self.checks = any(isinstance(s, ir.Check) for s in group.body)
+        checks = ((s.code, s.dim, s.size) for s in group.body if isinstance(s, ir.Check))
+        self.checks = {check: site for site, check in enumerate(dict.fromkeys(checks))}
         self.varies = varying(group)
         self.stage = stages(group)
         self.text: dict[int, str] = {}
@@ -63,7 +66,7 @@ class Emitter:
             return self._finish()  # it never runs, and drivers do not build a division by a constant zero
         self._positions()
         if self.checks:
-            self.line("failed = np.int32(0)")
+            self.line("failed = np.int64(0)")
         last = max(self.stage, default=0)
         for stage in range(last + 1):
             self._between(stage)
@@ -236,7 +239,8 @@ class Emitter:
         self.text[position] = f"v{position}"
         # a flag rather than a store in a branch: with several such branches, the CPU driver fails to build loops over
         # lanes
-        self.line(f"failed = select({known}, failed, np.int32({statement.code}))")
+        site = f"site + np.int64({self.checks[statement.code, statement.dim, statement.size]})"
+        self.line(f"failed = select({known}, failed, ior(shl({value}, np.int64({SITE_BITS})), {site}))")
         self.line(f"v{position} = select({good}, {value}, np.int64(0))")
 
     def _store(self, statement: ir.Store) -> None:
@@ -373,7 +377,8 @@ class Emitter:
         params = [Param(f"b{i}", "pointer", storage_name(b.dtype)) for i, b in enumerate(group.buffers)]
         params += [Param(n, "scalar", "int64") for n in self.symbols.values()]
         params += [Param(n, "scalar", "float64") for n in self.floats.values()]
-        params += [Param("error", "pointer", "int32")] * self.checks
+        if self.checks:
+            params += [Param("error", "pointer", "int64"), Param("site", "scalar", "int64")]
         params += [
             Param(f"l{n}", "local", self.group.body[p].dtype, self.kept.extent) for p, n in self.kept.places.items()
         ]
@@ -384,9 +389,8 @@ class Emitter:
         digest = hashlib.sha256(repr((text, params, len(global_size), local)).encode()).hexdigest()[:12]
         name = f"{_short_name(group.ops)}_{digest}"
         source = KernelSource(name, f"def {name}{text}", tuple(params), len(global_size), local)
-        return Kernel(
-            source, group, schedule, group.buffers, tuple(self.symbols), tuple(self.floats), self.checks, global_size
-        )
+        symbols, floats, checks = tuple(self.symbols), tuple(self.floats), tuple(self.checks)
+        return Kernel(source, group, schedule, group.buffers, symbols, floats, checks, global_size)
 
 
 _COMBINE = {

@@ -94,12 +94,14 @@ class Scan:
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """An index value that must lie in [0, size) wherever ``mask`` holds: otherwise the error ``code`` is raised on the
-    host after the kernel, and the value is replaced by zero so that no foreign memory is read."""
+    """An index value that must lie in [0, size) wherever ``mask`` holds: otherwise the error ``code`` of faults.FAULTS
+    is raised on the host after the kernel, and the value is replaced by zero so that no foreign memory is read. ``dim``
+    is the dimension that it is an index of."""
 
     arg: Value
     size: Index
     code: int
+    dim: int = 0
     mask: Value | None = None
     dtype: str = "int64"
 

@@ -17,9 +17,9 @@ import torch
 from torch.fx import Node
 
 from lowering import graph
-from lowering.build import ERRORS
 from lowering.dtypes import TORCH
 from lowering.emit import Kernel
+from lowering.faults import FAULTS, SITE_BITS
 from lowering.index import ONE, Axis, Index, Loaded, Quotient, Remainder, Symbol, render
 from lowering.ir import Buffer
 from lowering.partition import Extern, Group, Partition
@@ -67,7 +67,7 @@ class Planner:
         self.launches: list[Kernel] = []
         self.externs = 0
         self.pending = False
-        self.checked = False
+        self.checks: list[tuple[int, int, Index]] = []
         self.retiring = self._last_uses()
         self.dead: list[str] = []
 
@@ -183,19 +183,16 @@ class Planner:
         arguments += [self._symbol(s) for s in kernel.symbols]
         arguments += [f"float({self._node(self.nodes[f])})" for f in kernel.floats]
         if kernel.checks:
-            self._error_cell()
-            arguments.append("error.data_ptr()")
+            if not self.checks:
+                self.lines.append("error = torch.zeros((), dtype=torch.int64)")
+            arguments += ["error.data_ptr()", str(len(self.checks) + 1)]
+            self.checks += kernel.checks
         self.lines.append(
             f"k{len(self.launches)}(({', '.join(arguments)},), {self._tuple(kernel.global_size)})"
             f"  # {kernel.source.name}"
         )
         self.launches.append(kernel)
         self.pending = True
-
-    def _error_cell(self) -> None:
-        if not self.checked:
-            self.lines.append("error = torch.zeros((), dtype=torch.int32)")
-            self.checked = True
 
     def _wait(self) -> None:
         if self.pending:
@@ -336,19 +333,20 @@ class Planner:
     def _output(self) -> None:
         results = [self._result(r) for r in self.partition.gm.graph.output_node().args[0]]
         self._wait()
-        if self.checked:
-            self.lines.append("check(error)")
+        if self.checks:
+            checks = ", ".join(f"({code}, {dim}, {self.number(size)})" for code, dim, size in self.checks)
+            self.lines.append(f"check(error, ({checks},))")
         self.lines.append(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
 
     def _result(self, value: Any) -> str:
         return self._node(value) if isinstance(value, Node) else self._argument(value)
 
 
-def _check(error: torch.Tensor) -> None:
-    code = int(error)
-    if code:
-        kind, message = ERRORS[code]
-        raise kind(message)
+def _check(error: torch.Tensor, checks: Sequence[tuple[int, int, int]]) -> None:
+    """Raise what a kernel has noted: which of ``checks`` (code, dimension, size of each) failed, and at which index."""
+    if word := int(error):
+        code, dim, size = checks[(word & ((1 << SITE_BITS) - 1)) - 1]
+        raise FAULTS[code].error(word >> SITE_BITS, dim, size)
 
 
 def namespace(

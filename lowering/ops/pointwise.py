@@ -17,6 +17,7 @@ from torch.fx import Node
 
 from .. import graph
 from ..dtypes import compute_name, is_lowered
+from ..faults import DIVISION
 from ..index import ONE
 from ..values import Scalar, apply, as_stored, where
 from .table import Coords, Kind, Row, Scope, register
@@ -24,8 +25,6 @@ from .table import Coords, Kind, Row, Scope, register
 Formula = Callable[..., Scalar]
 
 COMPLEX_PRODUCT = "a running product of complex numbers mixes their parts, which kernels combine each for itself"
-DIVIDES_BY_ZERO = "ZeroDivisionError"
-"""The message of eager's RuntimeError."""
 
 
 class Compute(enum.Enum):
@@ -254,7 +253,7 @@ def _nonzero(scope: Scope, divisor: Scalar) -> Scalar:
     if divisor.literal:
         return divisor
     zero = divisor == 0
-    scope.checked(zero.to("int64"), ONE, DIVIDES_BY_ZERO)
+    scope.checked(zero.to("int64"), ONE, DIVISION)
     return where(zero, 1, divisor)
 
 

@@ -75,7 +75,7 @@ def verify_names(kernels: Iterable[Kernel]) -> None:
 def _verify_params(kernel: Kernel) -> None:
     expected = [("pointer", storage_name(b.dtype)) for b in kernel.buffers]
     expected += [("scalar", "int64")] * len(kernel.symbols) + [("scalar", "float64")] * len(kernel.floats)
-    expected += [("pointer", "int32")] * kernel.checks
+    expected += [("pointer", "int64"), ("scalar", "int64")] if kernel.checks else []
     given = [(p.kind, p.dtype) for p in kernel.source.params if p.kind != "local"]
     if given != expected:
         broken(kernel.source.name, f"its parameters are {given}, its launch passes {expected}")
