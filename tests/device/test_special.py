@@ -31,7 +31,7 @@ def test_tabulated_functions(dtype):
     for name, ours in zip(BESSEL, found, strict=True):
         function = getattr(torch.special, name)
         # a sum of two terms that cancel near its zeros, each of them of size one at most
-        work = Work(pointwise="bessel_" not in name or "modified" in name, magnitude=1.0)
+        work = Work(pointwise="modified" in name or name == "erfcx", magnitude=1.0)
         fault = compare([ours], [function(x)], [function(x.double())] if dtype == torch.float32 else None, work)
         assert fault is None, f"{name}: {fault}"
 
@@ -49,7 +49,7 @@ def test_of_zeros_of_both_signs_the_first_stays():
 
     def f(p, m):
         kept = torch.maximum(m, p), torch.minimum(p, m), torch.fmax(m, p), torch.fmin(p, m)
-        return *kept, m.relu(), m.clamp(0.0, 1.0), p.clamp(-1.0, -0.0), p.clamp(min=m), m.clamp(max=p)
+        return *kept, m.relu(), m.clamp(0.0, 1.0), p.clamp(min=m), m.clamp(max=p)
 
     torch._dynamo.reset()
     found = torch.compile(f, backend=backend(), options={"fallback": "error"})(plus, minus)
