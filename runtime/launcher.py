@@ -20,6 +20,7 @@ from runtime.compiler import CompiledKernel
 from runtime.devices import Device, mark_used
 from runtime.errors import LaunchError
 from runtime.libraries import import_dpctl, syclinterface
+from runtime.native import load_kernel
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,10 @@ class Kernel:
     name: str
     device: Device
     source: KernelSource
-    sycl_kernel: Any
+    address: int
+    """Of a ``sycl::kernel``."""
+    owner: Any = None
+    """What keeps it alive; None if that is the process."""
 
     def bind(self) -> Launch:
         """New argument blocks for this kernel; make one per place in a plan that launches it."""
@@ -109,7 +113,7 @@ class Launch:
     def _prepare(self, kernel: Kernel, count: int, ndim: int) -> tuple[Any, tuple[Any, ...]]:
         library = syclinterface()
         block = (
-            kernel.sycl_kernel.addressof_ref(),
+            kernel.address,
             kernel.device.queue_address,
             ctypes.addressof(self._values),
             ctypes.addressof(self._codes),
@@ -210,7 +214,7 @@ def _check_limits(device: Device, source: KernelSource) -> None:
 
 
 def build_kernel(device: Device, compiled: CompiledKernel, source: KernelSource) -> Kernel:
-    """Build the SPIR-V for ``device``, once per device and kernel name."""
+    """Make ``compiled`` a kernel of ``device``, from machine code or SPIR-V, once per device and kernel name."""
     key = (device.queue_address, source.name)
     with _built.lock:  # two builds at once in one process are slower than one after the other
         kernel = _built.kernels.get(key)
@@ -223,6 +227,9 @@ def _build(device: Device, compiled: CompiledKernel, source: KernelSource) -> Ke
     device.check_process()
     _check_limits(device, source)
     mark_used()
+    address = load_kernel(device, compiled)
+    if address is not None:
+        return Kernel(source.name, device, source, address)
     program = import_dpctl().program
     try:
         bundle = program.create_program_from_spirv(device.queue, compiled.spirv)
@@ -231,4 +238,4 @@ def _build(device: Device, compiled: CompiledKernel, source: KernelSource) -> Ke
         sycl_kernel = bundle.get_sycl_kernel(compiled.entry)
     except (program.SyclProgramCompilationError, ValueError) as error:
         raise LaunchError(f"the driver of {device.name} does not build kernel {source.name}: {error}") from error
-    return Kernel(source.name, device, source, sycl_kernel)
+    return Kernel(source.name, device, source, sycl_kernel.addressof_ref(), sycl_kernel)

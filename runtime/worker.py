@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 HERE = pathlib.Path(__file__).resolve().parent
 PREPARED = "XPU_ATEN_WORKER_PREPARED"
-TOOLCHAIN = ("numba-dpex", "numba", "llvmlite", "numpy", "dpcpp-llvm-spirv")
+TOOLCHAIN = ("numba-dpex", "numba", "llvmlite", "numpy", "dpcpp-llvm-spirv", "intel-opencl-rt")
 
 
 def load_neighbour(name: str) -> types.ModuleType:
@@ -65,23 +65,30 @@ def take_stdio() -> tuple[BinaryIO, BinaryIO]:
     return requests, replies
 
 
-def compile_request(compat: Any, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+def machine_code(opencl: Any, spirv: bytes) -> tuple[bytes, str]:
+    """Machine code for this computer's CPU device, and the device's identity; both empty if it has none."""
+    target = opencl.open_cpu()
+    return (opencl.compile_spirv(target, spirv), target.identity) if target is not None else (b"", "")
+
+
+def compile_request(compat: Any, opencl: Any, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """Compile one request; the reply's header and body."""
     params = [(kind, dtype, extent) for kind, dtype, extent in request["params"]]
     try:
         entry, spirv, llvm = compat.compile_to_spirv(
             request["text"], request["name"], params, request["ndim"], request["nd_range"]
         )
+        native, fits = machine_code(opencl, spirv) if request["native"] else (b"", "")
     except Exception as error:  # whatever the compiler raises is the user's answer, not a reason to end
         detail = "" if type(error).__module__.startswith("numba") else traceback.format_exc()
         return {"status": "error", "type": type(error).__name__, "message": f"{error}\n{detail}".strip()}, b""
-    return {"status": "ok", "entry": entry, "llvm": llvm}, spirv
+    return {"status": "ok", "entry": entry, "llvm": llvm, "fits": fits, "spirv": len(spirv)}, spirv + native
 
 
 def serve(protocol: Any, requests: BinaryIO, replies: BinaryIO) -> None:
     """Answer requests until the other side closes the stream."""
     try:
-        compat = load_neighbour("numba_compat")
+        compat, opencl = load_neighbour("numba_compat"), load_neighbour("opencl")
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         protocol.write_message(
@@ -92,7 +99,7 @@ def serve(protocol: Any, requests: BinaryIO, replies: BinaryIO) -> None:
     protocol.write_message(replies, {"status": "ready", "versions": toolchain_versions(), "pid": os.getpid()})
     while True:
         request, _ = protocol.read_message(requests)
-        protocol.write_message(replies, *compile_request(compat, request))
+        protocol.write_message(replies, *compile_request(compat, opencl, request))
 
 
 def main() -> None:
