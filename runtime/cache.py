@@ -90,17 +90,25 @@ def compiler_fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
+def environment(versions: Mapping[str, str], fingerprint: str, processor: str = "") -> dict[str, str]:
+    """The parts of a key that all kernels of an installation share: the versions of the toolchain, the hash of our part
+    of the compiler, and what machine code is for; ``processor`` is empty if none is made."""
+    return {
+        **{f"version of {name}": version for name, version in sorted(versions.items())},
+        "compiler source": fingerprint,
+        "processor": processor or "none",
+        "file format": str(FORMAT),
+    }
+
+
 def kernel_key(source: KernelSource, versions: Mapping[str, str], fingerprint: str, processor: str = "") -> KernelKey:
-    """The key of ``source``. ``processor`` identifies that for which machine code is made; empty if none is."""
+    """The key of ``source``; the other arguments are those of ``environment``."""
     params = ", ".join(f"{param.kind} {param.dtype}{param.extent or ''}" for param in source.params)
     kind = "NdItem" if source.local_size is not None else "Item"
     parts = {
         "text": hashlib.sha256(source.text.encode()).hexdigest()[:16],
         "signature": f"{kind}<{source.ndim}>({params})",
-        **{f"version of {name}": version for name, version in sorted(versions.items())},
-        "compiler source": fingerprint,
-        "processor": processor or "none",
-        "file format": str(FORMAT),
+        **environment(versions, fingerprint, processor),
     }
     return KernelKey(source.name, parts)
 

@@ -7,6 +7,7 @@ and may crash. Each worker process has a thread here that feeds it from one queu
 from __future__ import annotations
 
 import atexit
+import collections
 import concurrent.futures
 import dataclasses
 import functools
@@ -23,7 +24,7 @@ from typing import IO, Any
 
 from lowering.artifacts import KernelSource
 from runtime import opencl, protocol, worker
-from runtime.cache import CompiledKernel, KernelKey, SpirvCache, compiler_fingerprint, kernel_key
+from runtime.cache import CompiledKernel, KernelKey, SpirvCache, compiler_fingerprint, environment, kernel_key
 from runtime.errors import KernelCompileError, RuntimeSetupError, ToolchainMissingError, WorkerDiedError
 
 __all__ = ["CompiledKernel", "KernelCompiler", "shared"]
@@ -70,6 +71,8 @@ class WorkerProcess:
                 f"the compiler interpreter {python} does not start: {error}. {_REMEDY}"
             ) from error
         self._ready = False
+        self.seconds: collections.Counter[str] = collections.Counter()
+        """Processor time spent in it, by what spent it."""
 
     @property
     def pid(self) -> int:
@@ -119,6 +122,7 @@ class WorkerProcess:
         header, body = protocol.read_message(replies)  # type: ignore[arg-type]
         if header["status"] == "error":
             raise KernelCompileError(source.name, source.text, f"{header['type']}: {header['message']}")
+        self.seconds.update(header["seconds"])  # adds: it is a Counter
         spirv, native_code = body[: header["spirv"]], body[header["spirv"] :]
         return CompiledKernel(source.name, header["entry"], spirv, header["llvm"], native_code, header["fits"])
 
@@ -205,8 +209,14 @@ class KernelCompiler:
 
     def key(self, kernel: KernelSource) -> KernelKey:
         """The key under which the cache keeps ``kernel``."""
-        processor = opencl.host_identity() if self.native else ""
-        return kernel_key(kernel, toolchain_versions(self.python), _fingerprint(), processor)
+        return kernel_key(kernel, *self._installation())
+
+    def environment(self) -> dict[str, str]:
+        """The parts of the key that all kernels share."""
+        return environment(*self._installation())
+
+    def _installation(self) -> tuple[dict[str, str], str, str]:
+        return toolchain_versions(self.python), _fingerprint(), opencl.host_identity() if self.native else ""
 
     def _serve(self, number: int) -> None:
         """Body of a thread: one process, restarted when it dies."""
@@ -268,6 +278,13 @@ class KernelCompiler:
         if process is not None:
             process.kill()
             process.close()
+
+    def seconds(self) -> dict[str, float]:
+        """Processor time that the running compiler processes have spent on kernels: in numba with numba-dpex, in
+        llvm-spirv, and in the device's driver."""
+        with self._lock:
+            total = sum((process.seconds for process in self._processes.values()), collections.Counter[str]())
+        return dict(total)
 
     def worker_pids(self) -> list[int]:
         """The ids of the running compiler processes."""
