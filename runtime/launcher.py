@@ -36,6 +36,7 @@ _ARGUMENT_TYPES = (
 )
 _ARGUMENT_CODES = {name: code for code, name in enumerate(_ARGUMENT_TYPES)}
 _POINTER, _LOCAL = 10, 11
+_WITH_CELL = ("scalar", "counter")
 _CELLS = {"int64": "integers", "float64": "floats"}
 _ITEM_SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 
@@ -56,7 +57,7 @@ class _LocalAccessor(ctypes.Structure):
 
 
 def _code(param: Param) -> int:
-    fixed = {"pointer": _POINTER, "local": _LOCAL}
+    fixed = {"pointer": _POINTER, "counter": _POINTER, "local": _LOCAL}
     return fixed[param.kind] if param.kind in fixed else _ARGUMENT_CODES[param.dtype]
 
 
@@ -146,7 +147,7 @@ class Launch:
         self.launch: LaunchFunction = scope["launch"]  # type: ignore[assignment]
 
     def _targets(self) -> str:
-        """Where the arguments go in a block: addresses by the parameter's place, scalars into cells behind these."""
+        """Where the arguments go in a block: addresses by the parameter's place, scalars into their cells."""
         params = self.kernel.source.params
         cell = len(params)
         targets = []
@@ -155,22 +156,21 @@ class Launch:
                 targets.append(f"addresses[{place}], ")
             elif param.kind == "scalar":
                 targets.append(f"{_CELLS[param.dtype]}[{cell}], ")
-                cell += 1
+            cell += param.kind in _WITH_CELL
         return "".join(targets) or "()"
 
     def _new_block(self) -> list[Any]:
         """One memory seen as addresses, integers and floats; what is submitted from it; the range that is set.
 
-        The memory has a pointer for each parameter, which for a scalar points to a cell, then the cells, then the
-        range.
+        The memory has a pointer for each parameter, then the cells of scalars and counters, then the range.
         """
         params, ndim = self.kernel.source.params, self.kernel.source.ndim
-        scalars = sum(param.kind == "scalar" for param in params)
-        memory = (ctypes.c_uint64 * (len(params) + scalars + ndim))()
+        cells = sum(param.kind in _WITH_CELL for param in params)
+        memory = (ctypes.c_uint64 * (len(params) + cells + ndim))()
         cell = ctypes.addressof(memory) + len(params) * ctypes.sizeof(ctypes.c_uint64)
         accessors = iter(self._accessors)
         for place, param in enumerate(params):
-            if param.kind == "scalar":
+            if param.kind in _WITH_CELL:
                 memory[place] = cell
                 cell += ctypes.sizeof(ctypes.c_uint64)
             elif param.kind == "local":
