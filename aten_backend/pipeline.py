@@ -165,7 +165,8 @@ def compile_kernels(lowered: Lowered, workers: KernelCompiler) -> dict[str, Comp
 def compiler_for(options: Options) -> KernelCompiler:
     """The compiler processes that ``options`` ask for."""
     workers = options.compile_workers or min(4, os.cpu_count() or 1)
-    return compiler.shared(options.compiler_python, workers, options.cache_dir, options.cache)
+    native = options.device in ("auto", "cpu") or options.device.startswith("opencl:cpu")
+    return compiler.shared(options.compiler_python, workers, options.cache_dir, options.cache, native)
 
 
 def device_opens(options: Options) -> bool:
