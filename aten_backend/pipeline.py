@@ -15,12 +15,14 @@ from aten_backend import fuel
 from aten_backend.cached import CachedGraph
 from aten_backend.observe import StageRunner
 from aten_backend.options import Options
+from lowering import graph
 from lowering.build import build, build_updates
 from lowering.classify import Refusal, classify, op_name
 from lowering.emit import Kernel, emit
 from lowering.errors import ArtifactError, UnsupportedOpError, user_line
 from lowering.index import Axis
 from lowering.ir import GroupIR, Reduce
+from lowering.overwrite import unsafe_writes
 from lowering.partition import Group, Partition, partition
 from lowering.passes import run_passes
 from lowering.schedule import choose
@@ -62,9 +64,9 @@ def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, l
         return lower(gm, options, traits, run, {**lost, **exhausted})
     groups = [g for g in cut.groups if g.stored]
     bodies = run("build", lambda: [_build(cut, g) for g in groups])
-    stages = run(
-        "split", lambda: [(*split_long(b, traits), *_updates(cut, g)) for g, b in zip(groups, bodies, strict=True)]
-    )
+    if unsafe := unsafe_writes(cut, groups, bodies):
+        return lower(gm, options, traits, run, {**lost, **unsafe})
+    stages = run("split", lambda: [_kernels(cut, g, b, traits) for g, b in zip(groups, bodies, strict=True)])
     schedules = run("schedule", lambda: [[choose(b, traits, chunk) for b, chunk in parts] for parts in stages])
     kernels = run(
         "emit",
@@ -86,9 +88,12 @@ def _build(cut: Partition, group: Group) -> GroupIR:
         raise
 
 
-def _updates(cut: Partition, group: Group) -> tuple[tuple[GroupIR, Axis | None], ...]:
-    """The kernels that write to the group's result at places that depend on data."""
-    return tuple((collapse(body), None) for body in build_updates(cut, group))
+def _kernels(cut: Partition, group: Group, body: GroupIR, traits: Traits) -> tuple[tuple[GroupIR, Axis | None], ...]:
+    """The group's kernels: those that make its results, then those that write to them at places that depend on data.
+    Where these write in place, there is nothing to make."""
+    updates = tuple((collapse(update), None) for update in build_updates(cut, group))
+    in_place = updates and graph.destination(group.nodes[0]) is not None
+    return updates if in_place else (*split_long(body, traits), *updates)
 
 
 def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> CachedGraph:
@@ -113,14 +118,14 @@ def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> Cached
         except CompileErrors as error:
             _lose(error, lowered, options, lost)
     launched = [binaries[k.source.name] for k in lowered.plan.kernels]
-    graph = run("link", link, lowered.plan, launched, device, name)
+    linked = run("link", link, lowered.plan, launched, device, name)
     counts = _counts(lowered)
     counters["xpu_aten"].update(counts)  # adds: it is a Counter
     kernels = tuple(
         (k.source, dataclasses.replace(b, llvm="")) for k, b in zip(lowered.plan.kernels, launched, strict=True)
     )
     return CachedGraph(
-        lowered.plan.text, dict(lowered.plan.constants), kernels, options.device, counts, not lost, graph
+        lowered.plan.text, dict(lowered.plan.constants), kernels, options.device, counts, not lost, linked
     )
 
 

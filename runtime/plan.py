@@ -160,7 +160,12 @@ class Planner:
 
     def _group(self, group: Group) -> None:
         for node in group.stored:
-            self._allocate(self._name(node), graph.shape(node), graph.strides(node), graph.dtype(node))
+            target = graph.destination(node)
+            if target is None:
+                self._allocate(self._name(node), graph.shape(node), graph.strides(node), graph.dtype(node))
+            else:
+                place = self._node(target)
+                self.lines.append(f"{self._name(node)} = {place}")
         scratch: dict[str, str] = {}
         for kernel in self.kernels[group]:
             self._launch(kernel, scratch)
@@ -274,7 +279,7 @@ class Planner:
             place = graph.offset(node) - graph.offset(base)
             start = (
                 f", {self._name(base)}.storage_offset() + {self.number(place)}"
-                if place.terms or base.op == "placeholder"
+                if place.terms or base.op == "placeholder" or graph.destination(base) is not None
                 else ""
             )
             name = self.views[node] = self._name(node)

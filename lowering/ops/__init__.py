@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from . import factories, pointwise, reads, reductions, scans, scatters, special, views, windows
+from . import factories, pointwise, reads, reductions, scans, scatters, special, views, windows, writes
 from .externs import DELIBERATE, reason_for
 from .table import TABLE, Coords, Kind, Row, Scope, Updates
+from .writes import IN_PLACE
 
 __all__ = [
     "DELIBERATE",
+    "IN_PLACE",
     "TABLE",
     "Coords",
     "Kind",
@@ -24,4 +26,5 @@ __all__ = [
     "special",
     "views",
     "windows",
+    "writes",
 ]

@@ -8,11 +8,11 @@ import logging
 import torch.fx
 from torch.fx import GraphModule
 
-from . import split_bias
+from . import split_bias, write_in_place
 
 logger = logging.getLogger(__name__)
 
-PASSES = (split_bias.run,)
+PASSES = (split_bias.run, write_in_place.run)
 
 
 def run_passes(gm: GraphModule) -> GraphModule:
