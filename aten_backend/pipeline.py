@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from torch._dynamo.utils import counters
 from torch.fx import GraphModule, Node
 
-from aten_backend import fuel
+from aten_backend import fuel, portable
 from aten_backend.cached import CachedGraph
 from aten_backend.observe import StageRunner
 from aten_backend.options import Options
@@ -135,7 +135,10 @@ def compile_kernels(lowered: Lowered, workers: KernelCompiler) -> dict[str, Comp
     futures = {name: workers.submit(kernel.source) for name, kernel in lowered.distinct.items()}
     counters["xpu_aten"]["cache_hits"] += workers.hits - hits
     counters["xpu_aten"]["cache_misses"] += workers.misses - misses
-    return {name: future.result() for name, future in futures.items()}
+    binaries = {name: future.result() for name, future in futures.items()}
+    for name, kernel in lowered.distinct.items() if workers.cache is not None else ():
+        portable.record(workers.key(kernel.source), binaries[name])
+    return binaries
 
 
 def compiler_for(options: Options) -> KernelCompiler:

@@ -178,7 +178,7 @@ class KernelCompiler:
                 return known
             future: CompileFuture = concurrent.futures.Future()
             self._futures[kernel.name] = future
-        key = self._key(kernel) if self.cache is not None else ""
+        key = self.key(kernel) if self.cache is not None else ""
         found = self.cache.load(key) if self.cache is not None else None
         if found is not None:
             self.hits += 1
@@ -192,7 +192,8 @@ class KernelCompiler:
         self._jobs.put(_Job(kernel, key, future))
         return future
 
-    def _key(self, kernel: KernelSource) -> str:
+    def key(self, kernel: KernelSource) -> str:
+        """The name under which the cache on disk keeps a kernel."""
         return kernel_key(kernel, toolchain_versions(self.python), _fingerprint())
 
     def _serve(self, number: int) -> None:

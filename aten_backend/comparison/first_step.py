@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +44,7 @@ def step(backend: str) -> float:
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     ids = torch.randint(0, WORDS, (4, 32))
-    options: dict[str, str | int | bool] | None = {"aot_cache": True} if backend == "xpu_aten" else None
+    options: Any = {"aot_cache": True} if backend == "xpu_aten" else None
     run = torch.compile(model, backend=backend, options=options)
     update = torch.compile(optimizer.step, backend=backend, options=options)
     loss = F.cross_entropy(run(ids).flatten(0, 1), ids.flatten())
