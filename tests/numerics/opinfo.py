@@ -268,7 +268,7 @@ def compiled(sample: Sample, backend: Any, dynamic: bool) -> list[Any]:
     return _call(lambda *args, **_: run(*args), sample, args, kwargs, fn)
 
 
-def _eager(sample: Sample) -> list[Any]:
+def run_eager(sample: Sample) -> list[Any]:
     args, kwargs = _copies(sample)
     fn = sample.fresh()
     return _call(fn, sample, args, kwargs, fn)
@@ -277,7 +277,7 @@ def _eager(sample: Sample) -> list[Any]:
 def judge(name: str, sample: Sample, dynamic: bool = False) -> Outcome:
     """Run one sample in eager and compiled, and compare."""
     try:
-        eager = _eager(sample)
+        eager = run_eager(sample)
     except Exception as error:
         return Outcome(name, sample.name, Verdict.SKIPPED, f"eager raises {_brief(error)}")
     work = work_of([*sample.tensors(), *eager], sample.pointwise)
@@ -313,7 +313,7 @@ def _excuse(sample: Sample, eager: list[Any], work: Work, dynamic: bool) -> str 
     fault = compare(traced, eager, _reference(sample), work)
     if fault:
         return f"aot_eager differs too: {fault}"
-    again = compare(_eager(sample), eager, None, work)
+    again = compare(run_eager(sample), eager, None, work)
     return f"eager differs from itself: {again}" if again else None
 
 
