@@ -10,6 +10,7 @@ import torch
 
 from numerics import modules, opinfo
 from numerics.opinfo import Outcome, Verdict
+from numerics.policy import compare, work_of
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
@@ -60,7 +61,5 @@ def test_a_wrong_gradient_is_seen() -> None:
 
     x = torch.randn(4, requires_grad=True)
     sample = opinfo.Sample("0", lambda t: Lies.apply(t) if torch.compiler.is_compiling() else t * 1, (x,), {}, True)
-    fault = opinfo.compare(
-        opinfo.compiled(sample, "eager", False), opinfo.run_eager(sample), None, opinfo.work_of([x], False)
-    )
+    fault = compare(opinfo.compiled(sample, "eager", False), opinfo.run_eager(sample), None, work_of([x], False))
     assert fault is not None and "result 1" in fault
