@@ -52,11 +52,11 @@ def test_a_wrong_gradient_is_seen() -> None:
 
     class Lies(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, x):  # type: ignore[no-untyped-def]
+        def forward(ctx, x):
             return x * 1
 
         @staticmethod
-        def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        def backward(ctx, grad):
             return grad * (2 if torch.compiler.is_compiling() else 1)
 
     x = torch.randn(4, requires_grad=True)
