@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from functorch.compile import min_cut_rematerialization_partition
-from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
 from aten_backend import cached
@@ -17,7 +15,7 @@ from aten_backend.cached import CachedGraph
 from aten_backend.observe import StageRunner, observers
 from aten_backend.options import Options
 from aten_backend.pipeline import compile_graph, compiler_for, device_opens
-from lowering.decompose import decompositions
+from aten_backend.tracing import aot_backend
 from runtime import memory
 
 
@@ -35,12 +33,7 @@ def xpu_aten(
     def compile_one(graph: GraphModule, inputs: Sequence[Any]) -> CachedGraph:
         return compile_graph(graph, chosen, run)
 
-    compilers = ("fw_compiler", "bw_compiler", "inference_compiler")
-    backend = aot_autograd(
-        **{name: cached.cacheable(compile_one, chosen) for name in compilers},
-        decompositions=decompositions(chosen.ir),
-        partition_fn=min_cut_rematerialization_partition,
-    )
+    backend = aot_backend(cached.cacheable(compile_one, chosen), chosen.ir)
     with (
         _early_workers(chosen),
         cached.enabled(chosen, lambda: device_opens(chosen)),

@@ -8,16 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
-from torch._dynamo.backends.common import aot_autograd
+from functorch.compile import make_boxed_func
 from torch.fx import GraphModule, Node
 
 from aten_backend.observe import StageRunner, observers
 from aten_backend.options import Options
 from aten_backend.pipeline import Lowered, lower
+from aten_backend.tracing import aot_backend
 from lowering import graph
 from lowering.classify import op_name
-from lowering.decompose import decompositions
 from lowering.errors import user_line
 from lowering.target import GENERIC, Traits
 
@@ -103,13 +102,7 @@ def lowered_graphs(
         seen.append(lower(gm, chosen, traits, StageRunner(observers(chosen)), {}))
         return make_boxed_func(gm.forward)
 
-    backend = aot_autograd(
-        fw_compiler=note,
-        bw_compiler=note,
-        inference_compiler=note,
-        decompositions=decompositions(chosen.ir),
-        partition_fn=min_cut_rematerialization_partition,
-    )
+    backend = aot_backend(note, chosen.ir)
     torch._dynamo.reset()
     with torch._functorch.config.patch(
         force_non_lazy_backward_lowering=True

@@ -233,13 +233,22 @@ class Planner:
         node = self.nodes[buffer.name]
         if buffer.written and node not in self.made:
             self.made.add(node)
-            reused = self._in_place(node, kernel)
-            if reused is None:
-                self._allocate(self._name(node), _layout(node))
-            else:
-                self.lines.append(f"{self._name(node)} = {reused}")
-                self.own[self._name(node)] = self.own.pop(reused)
+            self._make(node, kernel)
         return self._name(node)
+
+    def _make(self, node: Node, kernel: Kernel) -> None:
+        """Give ``node`` memory: what it writes to in place, what dies in this kernel, or new."""
+        target = graph.destination(node)
+        if target is not None:
+            place = self._node(target)
+            self.lines.append(f"{self._name(node)} = {place}")
+            return
+        reused = self._in_place(node, kernel)
+        if reused is None:
+            self._allocate(self._name(node), _layout(node))
+        else:
+            self.lines.append(f"{self._name(node)} = {reused}")
+            self.own[self._name(node)] = self.own.pop(reused)
 
     def _launch(self, kernel: Kernel) -> None:
         arguments = [f"{self._buffer(b, kernel)}.data_ptr()" for b in kernel.buffers]
@@ -335,7 +344,7 @@ class Planner:
             place = graph.offset(node) - graph.offset(base)
             start = (
                 f", {self._name(base)}.storage_offset() + {self.number(place)}"
-                if place.terms or base.op == "placeholder"
+                if place.terms or base.op == "placeholder" or graph.destination(base) is not None
                 else ""
             )
             name = self.views[node] = self._name(node)

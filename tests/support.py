@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
-from torch._dynamo.backends.common import aot_autograd
+from functorch.compile import make_boxed_func
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten
@@ -19,7 +18,7 @@ from aten_backend.backend import xpu_aten
 from aten_backend.observe import StageRunner, Verifier
 from aten_backend.options import Options
 from aten_backend.pipeline import Lowered, lower
-from lowering.decompose import decompositions
+from aten_backend.tracing import aot_backend
 from lowering.target import GENERIC
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,15 +32,8 @@ def graphs_of(fn: Callable[..., Any], *args: Any, ir: str = "aten", dynamic: boo
         seen.append(gm)
         return make_boxed_func(gm.forward)
 
-    backend = aot_autograd(
-        fw_compiler=note,
-        bw_compiler=note,
-        inference_compiler=note,
-        decompositions=decompositions(ir),
-        partition_fn=min_cut_rematerialization_partition,
-    )
     torch._dynamo.reset()
-    torch.compile(fn, backend=backend, dynamic=dynamic)(*args)
+    torch.compile(fn, backend=aot_backend(note, ir), dynamic=dynamic)(*args)
     return seen
 
 

@@ -367,7 +367,8 @@ def _xlogy(x: Scalar, y: Scalar) -> Scalar:
     return where(y != y, y, where(x == 0, x.body.const(0, x.dtype), x * x.body.call("log", y)))
 
 
-def _copy(scope: Scope, node: Node, coords: Coords) -> Scalar:
+def copied(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    """The second argument, broadcast to the shape and in the type of the first."""
     value: Scalar = scope.operand(node.args[1], coords, len(coords))
     return value.to(compute_name(graph.dtype(node)))
 
@@ -515,7 +516,7 @@ register(
     _words("aten._to_copy prims.convert_element_type prims.device_put"),
     Row(Kind.POINTWISE, _cast, refuse=lambda n: refuse_dtypes(n) or _refuse_sparse_copy(n)),
 )
-register(["aten.copy.default"], Row(Kind.POINTWISE, _copy, refuse=refuse_dtypes))
+register(["aten.copy.default"], Row(Kind.POINTWISE, copied, refuse=refuse_dtypes))
 pointwise(
     "prims.fma",
     apply("fma"),

@@ -8,11 +8,11 @@ import logging
 import torch.fx
 from torch.fx import GraphModule
 
-from . import split_bias, take_parts
+from . import split_bias, take_parts, write_in_place
 
 logger = logging.getLogger(__name__)
 
-PASSES = (split_bias.run, take_parts.run)
+PASSES = (split_bias.run, take_parts.run, write_in_place.run)
 
 
 def run_passes(gm: GraphModule) -> GraphModule:
