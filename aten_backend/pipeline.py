@@ -120,7 +120,14 @@ def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> Cached
         (k.source, dataclasses.replace(b, llvm="")) for k, b in zip(lowered.plan.kernels, launched, strict=True)
     )
     return CachedGraph(
-        lowered.plan.text, dict(lowered.plan.constants), kernels, options.device, counts, not lost, graph
+        lowered.plan.text,
+        dict(lowered.plan.constants),
+        kernels,
+        lowered.plan.steps,
+        options.device,
+        counts,
+        not lost,
+        graph,
     )
 
 

@@ -26,7 +26,8 @@ BLOCK = 128
 @dataclasses.dataclass(frozen=True)
 class Kernel:
     """An emitted kernel and what its parameters are bound to: ``buffers``, then ``symbols`` (int64), then ``floats``
-    (float64, nodes known on the host), then, where ``checks``, the address of an int32 error code."""
+    (float64, nodes known on the host), then, where ``checks``, the address of an int32 error code. ``origins`` has for
+    each line of the text the nodes that it was written for."""
 
     source: KernelSource
     group: ir.GroupIR
@@ -36,6 +37,7 @@ class Kernel:
     floats: tuple[str, ...]
     checks: bool
     global_size: tuple[Index, ...]
+    origins: tuple[tuple[str, ...], ...] = dataclasses.field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"# over {' x '.join(map(str, self.global_size))} work-items\n{self.source.text}"
@@ -47,6 +49,8 @@ class Emitter:
     def __init__(self, group: ir.GroupIR, schedule: Schedule, local_memory: int = 0) -> None:
         self.group, self.schedule = group, schedule
         self.lines: list[str] = []
+        self.origin: tuple[str, ...] = ()
+        self.origins: list[tuple[str, ...]] = []
         self.depth = 1
         self.symbols: dict[Symbol, str] = {}
         self.floats: dict[str, str] = {}
@@ -80,6 +84,7 @@ class Emitter:
     def line(self, text: str) -> None:
         """One line at the current depth."""
         self.lines.append("    " * self.depth + text)
+        self.origins.append(self.origin)
 
     def _positions(self) -> None:
         for a in self.schedule.outer:
@@ -130,6 +135,7 @@ class Emitter:
             if self.stage[position] != stage or self.varies[position] or isinstance(statement, ir.Reduce):
                 continue
             self._statement(position, statement)
+        self.origin = ()
 
     def _loop(self, stage: int) -> None:
         """Run over the cols for the reductions and the varying stores of ``stage``."""
@@ -141,12 +147,15 @@ class Emitter:
         needed = self.kept.needed[stage]
         scans = [p for p in needed if isinstance(body[p], ir.Scan)]
         for p in reductions + scans:
+            self.origin = body[p].origin
             for name, value in self._accumulators(p):
                 self.line(f"{name} = {value}")
+        self.origin = ()
         depth, sums = self.depth, [p for p in reductions if self._is_blocked(p)]
         blocked = bool(sums) and not scans and not _is_short(self.group.cols, self.schedule)
         self._open_loops(blocked, sums)
         for p in needed:
+            self.origin = body[p].origin
             if p in self.kept.places and self.kept.first[p] < stage:
                 self.text[p] = f"v{p}"
                 self.line(f"v{p} = {self._kept_place(p)}")
@@ -159,10 +168,12 @@ class Emitter:
         if blocked:
             self.depth -= 1
             for p in sums:
+                self.origin = body[p].origin
                 self.line(f"a{p} = a{p} + s{p}")
         self.depth = depth
         for p in reductions:
             self._combine(p)
+        self.origin = ()
 
     def _kept_place(self, position: int) -> str:
         return f"l{self.kept.places[position]}[{self._column()}]"
@@ -196,6 +207,7 @@ class Emitter:
         return f"{chunk.name} * np.int64({length})", f"min(({chunk.name} + np.int64(1)) * np.int64({length}), {size})"
 
     def _statement(self, position: int, statement: ir.Statement) -> None:
+        self.origin = statement.origin
         if isinstance(statement, ir.Const):
             self.text[position] = constant_text(statement.value, statement.dtype)
         elif isinstance(statement, ir.HostFloat):
@@ -292,6 +304,7 @@ class Emitter:
 
     def _accumulate(self, position: int, name: str) -> None:
         statement = self._reduce(position)
+        self.origin = statement.origin
         value = self.text[statement.arg]
         dtype = self.group.body[statement.arg].dtype
         if statement.fn.startswith("arg"):
@@ -319,6 +332,7 @@ class Emitter:
     def _combine(self, position: int) -> None:
         """Bring the lanes' partial results together."""
         statement = self._reduce(position)
+        self.origin = statement.origin
         dtype, name = self.group.body[statement.arg].dtype, f"a{position}"
         self.text[position] = f"v{position}"
         if statement.fn.startswith("arg"):
@@ -385,7 +399,15 @@ class Emitter:
         name = f"{_short_name(group.ops)}_{digest}"
         source = KernelSource(name, f"def {name}{text}", tuple(params), len(global_size), local)
         return Kernel(
-            source, group, schedule, group.buffers, tuple(self.symbols), tuple(self.floats), self.checks, global_size
+            source,
+            group,
+            schedule,
+            group.buffers,
+            tuple(self.symbols),
+            tuple(self.floats),
+            self.checks,
+            global_size,
+            ((), *self.origins),
         )
 
 

@@ -11,7 +11,7 @@ import dataclasses
 import logging
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import getpid, register_at_fork
 from typing import Any
 
@@ -60,15 +60,16 @@ class Kernel:
     source: KernelSource
     sycl_kernel: Any
 
-    def bind(self) -> Launch:
-        """New argument blocks for this kernel; make one per place in a plan that launches it."""
-        return Launch(self)
+    def bind(self, submitted: Callable[[int], None] | None = None) -> Launch:
+        """New argument blocks for this kernel; make one per place in a plan that launches it. ``submitted`` is given
+        the address of each launch's event, and owns it."""
+        return Launch(self, submitted)
 
 
 class Launch:
     """A kernel with its argument blocks. Calls from several threads are taken one after the other."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, submitted: Callable[[int], None] | None = None) -> None:
         params, ndim = kernel.source.params, kernel.source.ndim
         count = len(params)
         self.kernel = kernel
@@ -87,7 +88,7 @@ class Launch:
         self._global_range = (ctypes.c_size_t * ndim)()
         self._empty = True
         self._submit, self._arguments = self._prepare(kernel, count, ndim)
-        self._delete_event = syclinterface().DPCTLEvent_Delete
+        self._delete_event = submitted or syclinterface().DPCTLEvent_Delete
 
     def _add(self, place: int, param: Param) -> None:
         given = len(self._pointers) + len(self._scalars)

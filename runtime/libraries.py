@@ -128,6 +128,9 @@ def syclinterface() -> ctypes.CDLL:
     ]  # fmt: skip
     library.DPCTLEvent_Delete.restype = None
     library.DPCTLEvent_Delete.argtypes = [pointer]
+    for moment in ("Submit", "Start", "End"):
+        function = getattr(library, f"DPCTLEvent_GetProfilingInfo{moment}")
+        function.restype, function.argtypes = size, [pointer]
     library.DPCTLQueue_Wait.restype = None
     library.DPCTLQueue_Wait.argtypes = [pointer]
     return library

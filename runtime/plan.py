@@ -18,8 +18,10 @@ from torch.fx import Node
 
 from lowering import graph
 from lowering.build import ERRORS
+from lowering.classify import op_name
 from lowering.dtypes import TORCH
 from lowering.emit import Kernel
+from lowering.errors import user_line
 from lowering.index import ONE, Axis, Index, Loaded, Quotient, Remainder, Symbol, render
 from lowering.ir import Buffer
 from lowering.partition import Extern, Group, Partition
@@ -40,14 +42,32 @@ _RESERVED = re.compile(
 
 
 @dataclasses.dataclass(frozen=True)
+class Step:
+    """What the lines ``first`` to ``last`` of a plan's text run (the first line is 1): kernels, or one call of ATen.
+
+    ``label`` is the first kernel's name or the op's, ``nodes`` the names of the nodes behind it, ``source`` the user's
+    line of the first that has one. ``launches`` counts kernels: 0 for ATen.
+    """
+
+    first: int
+    last: int
+    label: str
+    nodes: tuple[str, ...]
+    source: str
+    launches: int
+
+
+@dataclasses.dataclass(frozen=True)
 class LaunchPlan:
     """``text`` defines ``call(args)``; ``constants`` are the names that it uses besides torch's; ``kernels`` are
-    launched as k0, k1, ... in the order of their first use, one entry a launch."""
+    launched as k0, k1, ... in the order of their first use, one entry a launch. ``steps`` are those of the partition,
+    in order, each with its lines of the text."""
 
     text: str
     constants: Mapping[str, Any]
     kernels: tuple[Kernel, ...]
     extern_calls: int
+    steps: tuple[Step, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -74,15 +94,26 @@ class Planner:
     def run(self) -> LaunchPlan:
         """The whole plan."""
         self._inputs()
+        steps: list[Step] = []
         for position, step in enumerate(self.partition.steps):
+            first = len(self.lines)
             if isinstance(step, Extern):
                 self._extern(step.node)
             else:
                 self._group(step)
+            steps.append(self._step(step, first + 2))  # the text's first line is the def
             self._retire(position)
         self._output()
         body = "\n".join(f"    {line}" for line in self.lines)
-        return LaunchPlan(f"def call(args):\n{body}\n", self.constants, tuple(self.launches), self.externs)
+        text = f"def call(args):\n{body}\n"
+        return LaunchPlan(text, self.constants, tuple(self.launches), self.externs, tuple(steps))
+
+    def _step(self, step: Group | Extern, first: int) -> Step:
+        nodes = (step.node,) if isinstance(step, Extern) else step.nodes
+        kernels = () if isinstance(step, Extern) else self.kernels[step]
+        label = kernels[0].source.name if kernels else op_name(nodes[0])
+        source = next((line for n in nodes if (line := user_line(n))), "")
+        return Step(first, len(self.lines) + 1, label, tuple(n.name for n in nodes), source, len(kernels))
 
     # ---- names -----------------------------------------------------------------------------------------------------
 
