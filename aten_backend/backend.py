@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,10 +15,12 @@ from torch.fx import GraphModule
 
 from aten_backend import cached
 from aten_backend.cached import CachedGraph
+from aten_backend.dump.writer import Dump
 from aten_backend.observe import StageRunner, observers
 from aten_backend.options import Options
 from aten_backend.pipeline import compile_graph, compiler_for, device_opens
 from lowering.decompose import decompositions
+from runtime.executor import CompiledGraph, Run
 
 
 def xpu_aten(
@@ -28,17 +31,43 @@ def xpu_aten(
     ``options`` and ``mode`` are those of ``torch.compile``; see ``aten_backend.options``. Raises OptionError for an
     option that does not exist, and the lowering's and the runtime's named errors under ``fallback="error"``.
     """
-    chosen = Options.parse(mode, options)
-    run = StageRunner(observers(chosen))
+    return compile_dynamo_graph(gm, example_inputs, Options.parse(mode, options))
 
-    def compile_one(graph: GraphModule, inputs: Sequence[Any]) -> CachedGraph:
-        return compile_graph(graph, chosen, run)
 
-    compilers = ("fw_compiler", "bw_compiler", "inference_compiler")
+Watch = Callable[[CompiledGraph], Run]
+"""Given a graph that was compiled, what is to be called in its place."""
+
+COMPILERS = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
+
+
+def compile_dynamo_graph(
+    gm: GraphModule, example_inputs: Sequence[Any], chosen: Options, watch: Watch | None = None
+) -> Any:
+    """The backend with its options read; ``watch`` sees each graph that is compiled, before it first runs."""
+    dump = Dump.wanted(chosen)
+    run = StageRunner(observers(chosen, dump))
+    watches = [w for w in (dump.watch if dump is not None else None, watch) if w is not None]
+
+    def compiler(kind: str) -> Any:
+        def compile_one(graph: GraphModule, inputs: Sequence[Any]) -> CachedGraph:
+            run(kind, lambda: graph)
+            compiled = compile_graph(graph, chosen, run)
+            for watcher in watches:
+                assert compiled.graph is not None
+                compiled.graph = dataclasses.replace(compiled.graph, run=watcher(compiled.graph))
+            return compiled
+
+        return cached.cacheable(compile_one, chosen)
+
+    def cut(joint: GraphModule, *args: Any, **kwargs: Any) -> Any:
+        run("joint", lambda: joint)
+        return min_cut_rematerialization_partition(joint, *args, **kwargs)
+
+    run("dynamo", lambda: gm)
     backend = aot_autograd(
-        **{name: cached.cacheable(compile_one, chosen) for name in compilers},
+        **{name: compiler(kind) for name, kind in COMPILERS.items()},
         decompositions=decompositions(chosen.ir),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=cut,
     )
     with (
         _early_workers(chosen),

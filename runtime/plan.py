@@ -372,7 +372,8 @@ class Planner:
         return self._node(value) if isinstance(value, Node) else self._argument(value)
 
 
-def _check(error: torch.Tensor) -> None:
+def check_error(error: torch.Tensor) -> None:
+    """Raise what a kernel has noted in its error cell, if anything."""
     code = int(error)
     if code:
         kind, message = ERRORS[code]
@@ -389,7 +390,7 @@ def namespace(
         "empty_strided": torch.empty_strided,
         "as_strided": torch.as_strided,
         "wait": wait,
-        "check": _check,
+        "check": check_error,
     }
     return {**names, **constants, **{f"k{i}": launch for i, launch in enumerate(launches)}}
 

@@ -1,0 +1,250 @@
+"""The observer that writes every artefact of a compile as soon as there is one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from aten_backend.dump import buffers, page, scripts
+from aten_backend.dump.environment import environment, options_text
+from aten_backend.dump.first_call import First, look
+from aten_backend.dump.sinks import KEPT, PAGE, Folder, Sink, Trace
+from aten_backend.dump.story import KINDS, Story, timings
+from aten_backend.dump.text import readable
+from aten_backend.options import Options
+from lowering.emit import Kernel
+from lowering.partition import Group
+from runtime.cache import CompiledKernel
+from runtime.disassemble import disassemble
+from runtime.executor import CompiledGraph, Run
+from runtime.profile import Meter
+
+SAVED = "inputs.pt"
+"""Where the scripts find tensors of the first call."""
+
+MEASURED = 3
+"""Runs of a graph that are measured, so that the page shows one without the first one's costs."""
+
+FILES = {
+    "classify": "04_classify.txt",
+    "partition": "05_partition.txt",
+    "build": "06_group_ir.txt",
+    "split": "07_split.txt",
+    "schedule": "08_schedule.txt",
+    "emit": "09_kernels.txt",
+    "plan": "10_plan.py",
+    "link": "13_link.txt",
+}
+"""Stages whose artefact is written as it prints."""
+
+
+class Dump:
+    """One for each `torch.compile` call: it follows the Dynamo graph and what is compiled of it."""
+
+    def __init__(self, options: Options, sinks: Sequence[Sink]) -> None:
+        self._options, self._sinks = options, sinks
+        self.story = Story()
+        self.files: dict[str, None] = {}
+        """What was written for the graph under way."""
+
+    @classmethod
+    def wanted(cls, options: Options) -> Dump | None:
+        """A dump where the user named a folder or somebody reads torch's trace, else None."""
+        sinks: list[Sink] = [Folder(options.dump_dir)] if options.dump_dir is not None else []
+        if Trace.active():
+            sinks.append(Trace())
+        return cls(options, sinks) if sinks else None
+
+    def __call__(self, stage: str, artefact: Any, seconds: float) -> None:
+        """A stage is done."""
+        if stage in ("dynamo", "joint"):
+            setattr(self.story, stage, artefact)
+        elif stage in KINDS or not self.story.kind:
+            self._begin(stage if stage in KINDS else "graph", artefact)
+        elif stage == "passes" and "passes" in self.story.made:
+            self._again()
+        self.story.note(stage, artefact, seconds)
+        if self.story.kind:
+            self._write(stage, artefact)
+            self._put("12_timings.txt", timings(self.story.events))
+        if stage == "link":
+            self.story.device = artefact.device
+            self._put("14_environment.txt", environment(artefact.device))
+            self._put_page()
+
+    def failed(self, stage: str, error: Exception, seconds: float) -> None:
+        """A stage raised: what there is stays, and says so."""
+        if not self.story.kind:
+            return
+        text = f"{type(error).__name__}: {error}"
+        self.story.note(stage, None, seconds, text)
+        self._put(f"FAILED_{stage}.txt", f"# the stage {stage} failed\n{text}\n")
+        self._put("12_timings.txt", timings(self.story.events))
+        self._put_page()
+
+    def _begin(self, kind: str, gm: GraphModule) -> None:
+        self.story, self.files = self.story.begin(kind, gm), {}
+        for sink in self._sinks:
+            sink.open(kind)
+        self._put("14_options.txt", options_text(self._options))
+        self._put("14_environment.txt", environment(None))
+        self._put_graphs()
+
+    def _again(self) -> None:
+        """Something is left to ATen, and the graph is lowered once more."""
+        self.story.attempt += 1
+        self.story.made = {kind: gm for kind, gm in self.story.made.items() if kind in KINDS}
+        for sink in self._sinks:
+            sink.set_aside(self.story.attempt)
+        moved = f"attempt{self.story.attempt}/"
+        self.files = {n if n.startswith(KEPT) else f"{moved}{n}": None for n in self.files}
+        self._put("14_options.txt", options_text(self._options))
+        self._put("14_environment.txt", environment(None))
+
+    def _put(self, name: str, content: str | bytes) -> None:
+        self.files[name] = None
+        for sink in self._sinks:
+            sink.put(name, content)
+
+    def _put_page(self) -> None:
+        files = [name for name in self.files if name != PAGE]
+        self._put(PAGE, page.render(self.story, self._names(), files))
+        for sink in self._sinks:
+            if isinstance(sink, Folder):
+                (sink.root / "index.html").write_text(page.contents(sink.root), encoding="utf-8")
+
+    # ---- what each stage leaves
+    # -------------------------------------------------------------------------------------------
+
+    def _write(self, stage: str, artefact: Any) -> None:
+        if stage == "passes":
+            self._put_script("03_passes.py", "The graph after the passes", artefact)
+        elif stage == "compile":
+            self._put_binaries(artefact)
+        elif stage in FILES:
+            self._put(FILES[stage], f"# {stage}\n{readable(artefact)}\n")
+        if stage == "emit":
+            self._put_kernels()
+        if stage == "plan":
+            self._put("11_buffers.txt", buffers.render(buffers.lives(artefact.text, self.story.sizes)))
+
+    def _put_graphs(self) -> None:
+        story = self.story
+        graphs = {
+            "00_dynamo.py": ("The graph as Dynamo captured it", story.dynamo),
+            "01_joint.py": ("The joint graph, forward and backward, decomposed", story.joint),
+            f"02_{story.kind}.py": (f"The {story.kind} graph, decomposed", story.made[story.kind]),
+        }
+        for name, (title, gm) in graphs.items():
+            if gm is not None:
+                self._put_script(name, title, gm)
+
+    def _put_script(self, name: str, title: str, gm: GraphModule) -> None:
+        story = self.story
+        self._put(name, scripts.graph_script(name, title, gm, self._options, story.sizes, story.seen))
+
+    def _names(self) -> dict[Group, str]:
+        """The script of each group; groups with the same kernels share one."""
+        names: dict[tuple[str, ...], str] = {}
+        found = {}
+        for group, kernels in self.story.kernels.items():
+            key = tuple(k.source.name for k in kernels)
+            found[group] = names.setdefault(key, f"kernels/{len(names):03d}_{key[0]}.py")
+        return found
+
+    def _put_kernels(self) -> None:
+        story, written = self.story, set[str]()
+        assert story.cut is not None
+        for group, name in self._names().items():
+            if name not in written:
+                written.add(name)
+                kernels: Sequence[Kernel] = story.kernels[group]
+                self._put(name, scripts.group_script(name, story.cut, group, kernels, story.sizes, story.seen))
+
+    def _put_binaries(self, binaries: Mapping[str, CompiledKernel]) -> None:
+        for name, binary in binaries.items():
+            self._put(f"binaries/{name}.ll", binary.llvm)
+            self._put(f"binaries/{name}.spv", binary.spirv)
+            if text := disassemble(binary.spirv):
+                self._put(f"binaries/{name}.spvasm", text)
+
+    # ---- what runs show
+    # ---------------------------------------------------------------------------------------------------
+
+    def watch(self, graph: CompiledGraph) -> Run:
+        """What to call in the place of ``graph.run``: the first runs are looked at and measured, later ones are
+        ``graph.run``. That itself where the dump goes to no folder."""
+        folder = next((sink for sink in self._sinks if isinstance(sink, Folder)), None)
+        return graph.run if folder is None else _Watch(self, self.story, graph)
+
+    def learned(self, first: First) -> None:
+        """The first call has shown numbers: write the scripts again with inputs like them."""
+        story = self.story
+        story.sizes.update(first.sizes)
+        story.seen.update(first.seen)
+        _pass_on(story)
+        for sink in self._sinks:
+            if isinstance(sink, Folder):
+                torch.save(first.saved, sink.graph / SAVED)
+                self.files[SAVED] = None
+        self._put_graphs()
+        self._put_script("03_passes.py", "The graph after the passes", story.made["passes"])
+        self._put_kernels()
+
+    def measured(self, meter: Meter) -> None:
+        """A run was measured."""
+        story = self.story
+        story.spans, story.runs = tuple(meter.runs[-1]), len(meter.runs)
+        self._put_page()
+
+
+def _pass_on(story: Story) -> None:
+    """Dynamo's inputs are those of the graph under other names, where there are as many and they look alike."""
+    if story.dynamo is None or story.kind == "backward":
+        return
+    theirs, ours = (
+        [n.name for n in gm.graph.nodes if n.op == "placeholder"] for gm in (story.dynamo, story.made[story.kind])
+    )
+    if len(theirs) == len(ours):
+        story.seen.update({t: story.seen[o] for t, o in zip(theirs, ours, strict=True) if o in story.seen})
+
+
+class _Watch:
+    """Stands in for a graph until enough of its runs were looked at."""
+
+    def __init__(self, dump: Dump, story: Story, graph: CompiledGraph) -> None:
+        self._dump, self._story, self._graph = dump, story, graph
+        self._files = dump.files
+        self._sinks = [(s, s.graph) for s in dump._sinks if isinstance(s, Folder)]
+        self._meter: Meter | None = Meter(graph)
+        self._lock = threading.Lock()
+        self._boxed_call = True
+
+    def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:
+        if self._meter is None:
+            return self._graph.run(inputs)
+        with self._lock:
+            return self._measure(inputs)
+
+    def _measure(self, inputs: list[Any]) -> tuple[Any, ...]:
+        meter = self._meter
+        if meter is None:
+            return self._graph.run(inputs)
+        for sink, folder in self._sinks:
+            sink.graph = folder
+        self._dump.story, self._dump.files = self._story, self._files
+        if not meter.runs:
+            cut = self._story.cut
+            assert cut is not None
+            self._dump.learned(look(cut.gm, inputs))
+        results = meter(inputs)
+        self._dump.measured(meter)
+        if len(meter.runs) == MEASURED:
+            self._meter = None
+        return results
+
+
