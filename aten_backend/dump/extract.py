@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import re
+import textwrap
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -83,12 +84,18 @@ def _function(name: str, inputs: Sequence[Node], nodes: Iterable[Node], results:
     returned = tuple(known[r] if isinstance(r, Node) else r for r in results)
     made.output(returned)
     code = made.python_code("self", verbose=True)
-    text = re.sub(r"def forward\(self(, )?", f"def {name}(", code.src.strip("\n"), count=1)
-    text = re.sub(r'(?<=\w): "[^"\n]*"(?=[,)])', "", text, count=len(inputs))  # types of parameters: too long a line
-    imports = tuple(_import(key, value) for key, value in code.globals.items() if key != "torch")
     parameters = {known[n].name: n for n in inputs}
+    body = code.src.partition("):\n")[2].rstrip()
+    text = f"{signature(name, parameters)}\n{body}\n"
+    words = set(re.findall(r"\w+", body))
+    imports = tuple(_import(key, value) for key, value in code.globals.items() if key != "torch" and key in words)
     names = tuple(r.name if isinstance(r, Node) else repr(r) for r in results)
     return Function(name, text, tuple(filter(None, imports)), parameters, names)
+
+
+def signature(name: str, parameters: Iterable[str]) -> str:
+    """The first line of a function, or lines where it has many parameters."""
+    return "\n".join(textwrap.wrap(f"def {name}({', '.join(parameters)}):", 118, subsequent_indent="        "))
 
 
 def _import(name: str, value: Any) -> str:

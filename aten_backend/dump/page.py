@@ -22,7 +22,7 @@ def render(story: Story, names: Mapping[Group, str], files: Collection[str]) -> 
 
 def page(title: str, data: str) -> str:
     """The page for ``data``, JSON as `view.model` has it."""
-    parts = {
+    parts = {  # the data comes last, as it may hold what looks like a place for another part
         "TITLE": html.escape(title),
         "STYLE": (_ASSETS / "page.css").read_text(encoding="utf-8"),
         "SCRIPT": (_ASSETS / "page.js").read_text(encoding="utf-8"),
@@ -30,7 +30,7 @@ def page(title: str, data: str) -> str:
     }
     text = (_ASSETS / "page.html").read_text(encoding="utf-8")
     for name, part in parts.items():
-        text = text.replace(f"<!--{name}-->", part, 1)
+        text = text.replace(f"<!--{name}-->", part)
     return text
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-from aten_backend.dump.extract import NotRunnableError, constant, group_function, whole
+from aten_backend.dump.extract import NotRunnableError, constant, group_function, signature, whole
 from aten_backend.dump.values import NotMadeError, Recipe, Sizes, fake_value, number, recipe, symbol_value
 from aten_backend.options import Options
 from lowering.classify import op_name
@@ -96,12 +97,11 @@ def annotated(kernel: Kernel, lines: Mapping[str, str]) -> str:
     node."""
     text = kernel.source.text.splitlines()
     width = min(max(map(len, text)), 76)
-    result, shown = [], ""
+    result = []
     for line, origin in zip(text, kernel.origins, strict=True):
         places = dict.fromkeys(place for name in origin if (place := lines.get(name)))
         note = ", ".join(origin) + "".join(f" | {place}" for place in places)
-        result.append(f"{line:<{width}}  # {note}" if note and note != shown else line)
-        shown = note
+        result.append(f"{line:<{width}}  # {note}" if note else line)
     return "\n".join(result)
 
 
@@ -112,7 +112,8 @@ def group_script(
     ops = [n for n in group.nodes if not is_getitem(n)]
     title = f"Kernel {kernels[0].source.name}: {', '.join(map(op_name, ops))}"
     places = dict.fromkeys(line for n in ops if (line := user_line(n)))
-    lines = {n.name: ":".join(user_line(n).split(": ")[0].rsplit("/", 1)[-1:]) for n in cut.gm.graph.nodes}
+    named = {name for kernel in kernels for origin in kernel.origins for name in origin}
+    lines = {n.name: pathlib.Path(user_line(n).split(": ")[0]).name for n in cut.gm.graph.nodes if n.name in named}
     texts = [annotated(kernel, lines) for kernel in kernels]
     try:
         return _group_script(file, title, places, texts, cut, group, kernels, sizes, seen)
@@ -138,7 +139,7 @@ def _group_script(
         if buffer.name not in function.results:
             inputs.setdefault(buffer.name, nodes[buffer.name])
     # a kernel may be given memory of which ATen needs the shape only, or nothing: the reference is given it as well
-    text = f"def reference({', '.join(inputs)}){function.text[function.text.index('):') + 1 :]}"
+    text = signature("reference", inputs) + function.text.partition("):")[2]
     results = {n.name: recipe(fake_value(n), sizes) for n in group.stored}
     scratch = {
         b.name: Recipe((number(b.scratch, sizes),), (1,), TORCH[b.dtype])

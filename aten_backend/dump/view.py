@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import os
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -23,8 +22,8 @@ from runtime.profile import WAIT
 CONTEXT = 2
 """Lines of the program shown around each that something came of."""
 
-WIDTH, TITLE, ROW, ROWS = 236, 40, 15, 12
-"""Of a box in the drawing: its width, the height of its title and of a row, and the most rows."""
+WIDTH, TITLE, ROW, ROWS, FOOT = 236, 40, 15, 12, 5
+"""Of a box in the drawing: its width, the height of its title and of a row, the most rows, and the room below them."""
 
 
 class _Lines:
@@ -78,7 +77,7 @@ def model(story: Story, names: Mapping[Group, str], files: Collection[str]) -> d
     gm = cut.gm if cut is not None else story.made.get("passes") or story.made.get(story.kind)
     nodes = [n for n in gm.graph.nodes if n.op in ("call_function", "get_attr")] if gm is not None else []
     steps = _steps(cut, story, names) if cut is not None else []
-    home = {name: s for s, step in enumerate(steps) for name in step["nodes"]}
+    home = _homes(nodes, steps)
     result = {
         "kind": story.kind,
         "failed": None if story.failed is None else {"stage": story.failed.stage, "error": story.failed.error},
@@ -95,6 +94,20 @@ def model(story: Story, names: Mapping[Group, str], files: Collection[str]) -> d
     result["lines"] = [[file, line, lines.code[n]] for (file, line), n in lines.numbers.items()]
     result["program"] = lines.listing()
     return result
+
+
+def _homes(nodes: list[Node], steps: list[dict[str, Any]]) -> dict[str, int]:
+    """The step of each node; of what is in none, as a view, the step that makes what it views, else its first reader's."""
+    home = {name: s for s, step in enumerate(steps) for name in step["nodes"]}
+    for node in nodes:
+        source = graph.view_source(node)
+        if node.name not in home and source is not None and source.name in home:
+            home[node.name] = home[source.name]
+    for node in reversed(nodes):
+        readers = [home[u.name] for u in node.users if u.name in home]
+        if node.name not in home and readers:
+            home[node.name] = min(readers)
+    return home
 
 
 def _node(node: Node, line: int, home: Mapping[str, int], cut: Partition | None) -> dict[str, Any]:
@@ -216,7 +229,7 @@ def _drawing(cut: Partition, steps: list[dict[str, Any]]) -> dict[str, Any]:
         for source in _sources(cut, node, home)
         if home[source.name] != s
     )
-    sizes = [(WIDTH, TITLE + ROW * min(len(step["nodes"]), ROWS + 1)) for step in steps]
+    sizes = [(WIDTH, TITLE + ROW * min(len(step["nodes"]), ROWS + 1) + FOOT) for step in steps]
     drawn = layered(sizes, list(edges))
     return {
         "boxes": [[x, y, w, h] for (x, y), (w, h) in zip(drawn.corners, sizes, strict=True)],
@@ -239,7 +252,3 @@ def _sources(cut: Partition, node: Node, home: Mapping[str, int]) -> list[Node]:
             stack += source.all_input_nodes
     return found
 
-
-def short_path(path: str) -> str:
-    """The last two parts of a path."""
-    return os.sep.join(path.split(os.sep)[-2:])

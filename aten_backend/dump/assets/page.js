@@ -304,7 +304,8 @@
       const row = element(group, "g", { class: "row", transform: "translate(0," + (40 + 15 * n) + ")", "data-node": name });
       element(row, "rect", { width: w - 8, height: 15, x: 4, rx: 2 });
       const index = byName.get(name), node = data.nodes[index];
-      element(row, "text", { x: 9, y: 11 }, clip(name + "  " + (node ? node.op.split(".")[1] || node.op : ""), 34));
+      const op = node ? node.op.split(".")[1] || node.op : "";
+      element(row, "text", { x: 9, y: 11 }, clip(name.startsWith(op) ? name : name + ": " + op, 34));
       if (index === undefined) return;
       graphRows.set(index, row);
       row.addEventListener("click", event => { if (!dragged) { event.stopPropagation(); selectNode(index); } });
