@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,12 +15,12 @@ from torch.fx import GraphModule
 
 from aten_backend import cached
 from aten_backend.cached import CachedGraph
+from aten_backend.dump.story import Follower
 from aten_backend.dump.writer import Dump
 from aten_backend.observe import StageRunner, observers
 from aten_backend.options import Options
 from aten_backend.pipeline import compile_graph, compiler_for, device_opens
 from lowering.decompose import decompositions
-from runtime.executor import CompiledGraph, Run
 
 
 def xpu_aten(
@@ -34,27 +34,23 @@ def xpu_aten(
     return compile_dynamo_graph(gm, example_inputs, Options.parse(mode, options))
 
 
-Watch = Callable[[CompiledGraph], Run]
-"""Given a graph that was compiled, what is to be called in its place."""
-
 COMPILERS = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
 
 
 def compile_dynamo_graph(
-    gm: GraphModule, example_inputs: Sequence[Any], chosen: Options, watch: Watch | None = None
+    gm: GraphModule, example_inputs: Sequence[Any], chosen: Options, follower: Follower | None = None
 ) -> Any:
-    """The backend with its options read; ``watch`` sees each graph that is compiled, before it first runs."""
-    dump = Dump.wanted(chosen)
-    run = StageRunner(observers(chosen, dump))
-    watches = [w for w in (dump.watch if dump is not None else None, watch) if w is not None]
+    """The backend with its options read; ``follower`` looks on, beside the dump that the options may ask for."""
+    followers = [f for f in (Dump.wanted(chosen), follower) if f is not None]
+    run = StageRunner(observers(chosen, followers))
 
     def compiler(kind: str) -> Any:
         def compile_one(graph: GraphModule, inputs: Sequence[Any]) -> CachedGraph:
             run(kind, lambda: graph)
             compiled = compile_graph(graph, chosen, run)
-            for watcher in watches:
+            for one in followers:
                 assert compiled.graph is not None
-                compiled.graph = dataclasses.replace(compiled.graph, run=watcher(compiled.graph))
+                compiled.graph = dataclasses.replace(compiled.graph, run=one.watch(compiled.graph))
             return compiled
 
         return cached.cacheable(compile_one, chosen)

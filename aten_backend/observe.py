@@ -6,11 +6,11 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from aten_backend.dump.story import Follower
 from aten_backend.dump.text import readable
-from aten_backend.dump.writer import Dump
 from aten_backend.options import Options
 from lowering import verify
 from runtime.verify import verify_plan
@@ -18,8 +18,8 @@ from runtime.verify import verify_plan
 T = TypeVar("T")
 
 Observer = Callable[[str, Any, float], None]
-"""Called with the stage's name, the artefact that it returned, and the seconds that it took. A Dump is told
-of stages that raise as well."""
+"""Called with the stage's name, the artefact that it returned, and the seconds that it took. A Follower is
+told of stages that raise as well."""
 
 LOGGERS = {
     "dynamo": "aten_backend.backend",
@@ -94,12 +94,10 @@ class Verifier:
         verify_plan(plan)
 
 
-def observers(options: Options, dump: Dump | None = None) -> tuple[Observer, ...]:
-    """Who watches a compile under ``options``: the loggers, the writer ``dump`` of every artefact, and when asked for
-    the specification of them, which comes last, so that what breaks it is written before."""
-    watchers: list[Observer] = [log_stage]
-    if dump is not None:
-        watchers.append(dump)
+def observers(options: Options, followers: Sequence[Follower] = ()) -> tuple[Observer, ...]:
+    """Who watches a compile under ``options``: the loggers, ``followers``, and when asked for the specification of each
+    artefact, which comes last, so that what breaks it is written before."""
+    watchers: list[Observer] = [log_stage, *followers]
     if options.verify != "off":
         watchers.append(Verifier())
     return tuple(watchers)
@@ -120,7 +118,7 @@ class StageRunner:
                 observer(stage, artefact, seconds)
         except Exception as error:
             for observer in self.observers:
-                if isinstance(observer, Dump):
+                if isinstance(observer, Follower):
                     observer.failed(stage, error, time.perf_counter() - start)
             raise
         return artefact

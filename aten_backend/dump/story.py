@@ -13,6 +13,7 @@ from aten_backend.dump.values import sizes_of
 from lowering.emit import Kernel
 from lowering.partition import Group, Partition
 from runtime.devices import Device
+from runtime.executor import CompiledGraph, Run
 from runtime.plan import LaunchPlan
 from runtime.profile import Span
 
@@ -85,11 +86,51 @@ class Story:
         return self.events[-1] if self.events and self.events[-1].error else None
 
 
+class Follower:
+    """An observer that keeps the story of the graph under way: the base of those that want more than one stage.
+
+    One for each `torch.compile` call. ``watch`` says what is called in the place of a graph that was compiled.
+    """
+
+    def __init__(self) -> None:
+        self.story = Story()
+
+    def __call__(self, stage: str, artefact: Any, seconds: float) -> None:
+        """A stage is done."""
+        if stage in ("dynamo", "joint"):
+            setattr(self.story, stage, artefact)
+        elif stage in KINDS:
+            self.story = self.story.begin(stage, artefact)
+            self.begun()
+        elif stage == "passes" and "passes" in self.story.made:
+            self.story.attempt += 1
+            self.story.made = {self.story.kind: self.story.made[self.story.kind]}
+            self.again()
+        elif stage == "link":
+            self.story.device = artefact.device
+        self.story.note(stage, artefact, seconds)
+
+    def failed(self, stage: str, error: Exception, seconds: float) -> None:
+        """A stage raised."""
+        self.story.note(stage, None, seconds, f"{type(error).__name__}: {error}")
+
+    def begun(self) -> None:
+        """The story of another graph begins."""
+
+    def again(self) -> None:
+        """Something is left to ATen, and the graph is lowered once more."""
+
+    def watch(self, graph: CompiledGraph) -> Run:
+        """What to call for ``graph``, before it first runs."""
+        return graph.run
+
+
 def timings(events: Iterable[Event]) -> str:
     """Seconds by stage, and what passed between them: AOTAutograd's tracing before the first, the rest elsewhere."""
     lines, last = [f"{'stage':12} {'ms':>10} {'ms since the stage before':>28}"], None
     for event in events:
         gap = "" if last is None else f"{(event.end - event.seconds - last) * 1e3:.1f}"
-        lines.append(f"{event.stage:12} {event.seconds * 1e3:10.1f} {gap:>28}  {event.error.splitlines()[0] if event.error else ''}")
+        error = event.error.partition("\n")[0]
+        lines.append(f"{event.stage:12} {event.seconds * 1e3:10.1f} {gap:>28}  {error}".rstrip())
         last = event.end
     return "\n".join(lines) + "\n"

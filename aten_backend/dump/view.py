@@ -148,26 +148,22 @@ def _type(value: Any) -> str:
 def _steps(cut: Partition, story: Story, names: Mapping[Group, str]) -> list[dict[str, Any]]:
     kernels, found = story.kernels, []
     refusals = {r.node: r for r in cut.refusals}
-    tensors = {n.name: n for n in cut.gm.graph.nodes}
-    for step in cut.steps:
+    for step, moved in zip(cut.steps, step_bytes(story), strict=True):
         if isinstance(step, Extern):
             refusal = refusals[step.node.name]
             found.append(
                 {
                     "kind": "aten", "title": op_name(step.node), "nodes": [step.node.name], "reason": step.reason,
-                    "deliberate": refusal.deliberate, "bytes": _bytes([step.node, *step.node.all_input_nodes], story),
-                    "launches": [], "script": "",
+                    "deliberate": refusal.deliberate, "bytes": moved, "launches": [], "script": "",
                 }
             )  # fmt: skip
             continue
         launched = kernels.get(step, ())
-        buffers = dict.fromkeys((tensors[b.name], b.written) for k in launched for b in k.buffers if b.scratch is None)
         found.append(
             {
                 "kind": "kernel", "title": launched[0].source.name if launched else "group", "reason": "",
                 "nodes": [n.name for n in step.nodes], "deliberate": True,
-                "bytes": _bytes([n for n, _ in buffers], story), "script": names.get(step, ""),
-                "launches": [_launch(k) for k in launched],
+                "bytes": moved, "script": names.get(step, ""), "launches": [_launch(k) for k in launched],
             }
         )  # fmt: skip
     return found
@@ -186,9 +182,20 @@ def _kernels(story: Story) -> dict[str, list[str]]:
     return {k.source.name: k.source.text.splitlines() for found in story.kernels.values() for k in found}
 
 
-def _bytes(nodes: list[Node], story: Story) -> int:
-    """Of the tensors that are read and written, each counted once for each way."""
-    return sum(tensor_bytes(n, story.sizes) for n in nodes)
+def step_bytes(story: Story) -> list[int]:
+    """For each step of the partition, the bytes of the tensors that it reads and writes, each once for each way."""
+    cut = story.cut
+    if cut is None:
+        return []
+    tensors, kernels, found = {n.name: n for n in cut.gm.graph.nodes}, story.kernels, []
+    for step in cut.steps:
+        if isinstance(step, Extern):
+            nodes = [step.node, *step.node.all_input_nodes]
+        else:
+            buffers = ((b.name, b.written) for k in kernels.get(step, ()) for b in k.buffers if b.scratch is None)
+            nodes = [tensors[name] for name, _ in dict.fromkeys(buffers)]
+        found.append(sum(tensor_bytes(n, story.sizes) for n in nodes))
+    return found
 
 
 def tensor_bytes(node: Node, sizes: Sizes) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from aten_backend.dump import buffers, page, scripts
 from aten_backend.dump.environment import environment, options_text
 from aten_backend.dump.first_call import First, look
 from aten_backend.dump.sinks import KEPT, PAGE, Folder, Sink, Trace
-from aten_backend.dump.story import KINDS, Story, timings
+from aten_backend.dump.story import Follower, Story, timings
 from aten_backend.dump.text import readable
 from aten_backend.options import Options
 from lowering.emit import Kernel
@@ -42,12 +43,12 @@ FILES = {
 """Stages whose artefact is written as it prints."""
 
 
-class Dump:
-    """One for each `torch.compile` call: it follows the Dynamo graph and what is compiled of it."""
+class Dump(Follower):
+    """The Follower that writes all it is shown to ``sinks``."""
 
     def __init__(self, options: Options, sinks: Sequence[Sink]) -> None:
+        super().__init__()
         self._options, self._sinks = options, sinks
-        self.story = Story()
         self.files: dict[str, None] = {}
         """What was written for the graph under way."""
 
@@ -60,50 +61,40 @@ class Dump:
         return cls(options, sinks) if sinks else None
 
     def __call__(self, stage: str, artefact: Any, seconds: float) -> None:
-        """A stage is done."""
-        if stage in ("dynamo", "joint"):
-            setattr(self.story, stage, artefact)
-        elif stage in KINDS or not self.story.kind:
-            self._begin(stage if stage in KINDS else "graph", artefact)
-        elif stage == "passes" and "passes" in self.story.made:
-            self._again()
-        self.story.note(stage, artefact, seconds)
+        """A stage is done: write what it made."""
+        super().__call__(stage, artefact, seconds)
         if self.story.kind:
             self._write(stage, artefact)
             self._put("12_timings.txt", timings(self.story.events))
-        if stage == "link":
-            self.story.device = artefact.device
-            self._put("14_environment.txt", environment(artefact.device))
-            self._put_page()
 
     def failed(self, stage: str, error: Exception, seconds: float) -> None:
         """A stage raised: what there is stays, and says so."""
-        if not self.story.kind:
-            return
-        text = f"{type(error).__name__}: {error}"
-        self.story.note(stage, None, seconds, text)
-        self._put(f"FAILED_{stage}.txt", f"# the stage {stage} failed\n{text}\n")
-        self._put("12_timings.txt", timings(self.story.events))
-        self._put_page()
+        super().failed(stage, error, seconds)
+        if self.story.kind:
+            text = traceback.format_exception_only(error)
+            self._put(f"FAILED_{stage}.txt", f"# the stage {stage} failed\n{''.join(text)}")
+            self._put("12_timings.txt", timings(self.story.events))
+            self._put_page()
 
-    def _begin(self, kind: str, gm: GraphModule) -> None:
-        self.story, self.files = self.story.begin(kind, gm), {}
+    def begun(self) -> None:
+        """A graph begins: a folder of its own."""
+        self.files = {}
         for sink in self._sinks:
-            sink.open(kind)
-        self._put("14_options.txt", options_text(self._options))
-        self._put("14_environment.txt", environment(None))
+            sink.open(self.story.kind)
+        self._put_setting()
         self._put_graphs()
 
-    def _again(self) -> None:
-        """Something is left to ATen, and the graph is lowered once more."""
-        self.story.attempt += 1
-        self.story.made = {kind: gm for kind, gm in self.story.made.items() if kind in KINDS}
+    def again(self) -> None:
+        """Keep what there is of the attempt before apart."""
         for sink in self._sinks:
             sink.set_aside(self.story.attempt)
         moved = f"attempt{self.story.attempt}/"
         self.files = {n if n.startswith(KEPT) else f"{moved}{n}": None for n in self.files}
+        self._put_setting()
+
+    def _put_setting(self) -> None:
         self._put("14_options.txt", options_text(self._options))
-        self._put("14_environment.txt", environment(None))
+        self._put("14_environment.txt", environment(self.story.device))
 
     def _put(self, name: str, content: str | bytes) -> None:
         self.files[name] = None
@@ -129,6 +120,9 @@ class Dump:
             self._put(FILES[stage], f"# {stage}\n{readable(artefact)}\n")
         if stage == "emit":
             self._put_kernels()
+        if stage == "link":
+            self._put_setting()
+            self._put_page()
         if stage == "plan":
             self._put("11_buffers.txt", buffers.render(buffers.lives(artefact.text, self.story.sizes)))
 
@@ -179,7 +173,7 @@ class Dump:
         """What to call in the place of ``graph.run``: the first runs are looked at and measured, later ones are
         ``graph.run``. That itself where the dump goes to no folder."""
         folder = next((sink for sink in self._sinks if isinstance(sink, Folder)), None)
-        return graph.run if folder is None else _Watch(self, self.story, graph)
+        return graph.run if folder is None else _Watch(self, graph)
 
     def learned(self, first: First) -> None:
         """The first call has shown numbers: write the scripts again with inputs like them."""
@@ -216,9 +210,9 @@ def _pass_on(story: Story) -> None:
 class _Watch:
     """Stands in for a graph until enough of its runs were looked at."""
 
-    def __init__(self, dump: Dump, story: Story, graph: CompiledGraph) -> None:
-        self._dump, self._story, self._graph = dump, story, graph
-        self._files = dump.files
+    def __init__(self, dump: Dump, graph: CompiledGraph) -> None:
+        self._dump, self._graph = dump, graph
+        self._story, self._files = dump.story, dump.files
         self._sinks = [(s, s.graph) for s in dump._sinks if isinstance(s, Folder)]
         self._meter: Meter | None = Meter(graph)
         self._lock = threading.Lock()
