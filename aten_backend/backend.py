@@ -15,7 +15,7 @@ from torch.fx import GraphModule
 
 from aten_backend import cached
 from aten_backend.cached import CachedGraph
-from aten_backend.dump.story import Follower
+from aten_backend.dump.story import COMPILERS, Follower
 from aten_backend.dump.writer import Dump
 from aten_backend.observe import StageRunner, observers
 from aten_backend.options import Options
@@ -32,9 +32,6 @@ def xpu_aten(
     option that does not exist, and the lowering's and the runtime's named errors under ``fallback="error"``.
     """
     return compile_dynamo_graph(gm, example_inputs, Options.parse(mode, options))
-
-
-COMPILERS = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
 
 
 def compile_dynamo_graph(

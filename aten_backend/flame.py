@@ -72,7 +72,9 @@ def _add(call: _Call, path: list[tuple[str, str]], time: int) -> None:
         call.time += time
 
 
-def _boxes(call: _Call, name: str, level: int, left: float, whole: int) -> Iterator[tuple[str, int, float, float, _Call]]:
+def _boxes(
+    call: _Call, name: str, level: int, left: float, whole: int
+) -> Iterator[tuple[str, int, float, float, _Call]]:
     """(name, level, left, width, call) of ``call`` and what is in it; places as shares of the whole."""
     yield name, level, left, call.time / whole, call
     for inner, found in sorted(call.inner.items(), key=lambda item: -item[1].time):

@@ -117,9 +117,7 @@ def run_once(fn: Callable[..., Any], args: Sequence[Any]) -> None:
         torch.autograd.backward(results, [torch.ones_like(r) for r in results])
 
 
-def profile(
-    fn: Callable[..., Any], *args: Any, rounds: int = 10, options: Mapping[str, Any] | None = None
-) -> Profile:
+def profile(fn: Callable[..., Any], *args: Any, rounds: int = 10, options: Mapping[str, Any] | None = None) -> Profile:
     """Compile ``fn`` with xpu_aten and run ``fn(*args)`` so many ``rounds``, backward too where results want gradients.
 
     Compiling starts anew (``torch._dynamo.reset``). Kernels are submitted to a queue of their own that records when
@@ -184,7 +182,8 @@ class _Metered:
             found.append(
                 Step(
                     self.name, what, step.launches > 0, step.source,
-                    next((f for name in step.nodes if (f := frames(nodes[name]))), ()), len(spans), sizes[n] * len(spans),
+                    next((f for name in step.nodes if (f := frames(nodes[name]))), ()),
+                    len(spans), sizes[n] * len(spans),
                     sum(s.end - s.start for s in spans), sum(b - a for s in spans for a, b in s.kernels),
                 )
             )  # fmt: skip

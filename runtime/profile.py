@@ -40,11 +40,11 @@ def marked(text: str, steps: Sequence[Step]) -> str:
         first = max((line + 1 for line in range(step.first, step.last + 1) if line in waits), default=step.first)
         owners.update(dict.fromkeys(range(first, step.last + 1), n))
     lines: list[str] = []
-    for step, part in itertools.groupby(enumerate(plain, 1), lambda numbered: owners.get(numbered[0])):
-        if step is None:
+    for owner, part in itertools.groupby(enumerate(plain, 1), lambda numbered: owners.get(numbered[0])):
+        if owner is None:
             lines += [line for _, line in part]
         else:
-            lines += [f"    with around({step}):", *(f"    {line}" for _, line in part)]
+            lines += [f"    with around({owner}):", *(f"    {line}" for _, line in part)]
     return "\n".join(lines) + "\n"
 
 

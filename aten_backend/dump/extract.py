@@ -23,7 +23,7 @@ class NotRunnableError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """``text`` defines the function ``name``, which needs the statements ``imports`` before it. ``inputs`` are the nodes
+    """``text`` defines the function ``name``, after the statements ``imports``. ``inputs`` has the nodes
     behind its parameters, in order, ``results`` those that it returns, as a tuple."""
 
     name: str
@@ -112,5 +112,3 @@ def _import(name: str, value: Any) -> str:
     if home is None or "<" in place or "." in place:
         raise NotRunnableError(f"it uses {value!r}, which cannot be imported")
     return f"from {home} import {place} as {name}"
-
-

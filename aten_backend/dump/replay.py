@@ -121,8 +121,8 @@ def kernels(
     values = list(given.values())
     try:
         expected = reference(*map(_copied, values))
-    except (IndexError, RuntimeError) as error:
-        return _nothing_to_compare(error)
+    except (IndexError, RuntimeError) as refused:
+        return _nothing_to_compare(refused)
     memory = {**given, **{name: make() for name, make in {**results, **scratch}.items()}}
     device = devices.resolve(Options.parse().device)
     error = torch.zeros((), dtype=torch.int32)
@@ -164,9 +164,7 @@ def aten_graph(function: Callable[..., Any], given: Inputs, options: Mapping[str
 
 def dynamo_graph(function: Callable[..., Any], given: Inputs, options: Mapping[str, Any]) -> int:
     """Compile ``function`` through torch.compile and compare with eager; exit code as above."""
-    return _compare(
-        function, torch.compile(function, backend="xpu_aten", options=dict(options)), list(given.values())
-    )
+    return _compare(function, torch.compile(function, backend="xpu_aten", options=dict(options)), list(given.values()))
 
 
 def _compare(plain: Callable[..., Any], compiled: Callable[..., Any], values: list[Any]) -> int:

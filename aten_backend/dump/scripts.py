@@ -105,9 +105,7 @@ def annotated(kernel: Kernel, lines: Mapping[str, str]) -> str:
     return "\n".join(result)
 
 
-def group_script(
-    file: str, cut: Partition, group: Group, kernels: Sequence[Kernel], sizes: Sizes, seen: Seen
-) -> str:
+def group_script(file: str, cut: Partition, group: Group, kernels: Sequence[Kernel], sizes: Sizes, seen: Seen) -> str:
     """The kernels of ``group`` and the ATen calls that they stand for, as a script."""
     ops = [n for n in group.nodes if not is_getitem(n)]
     title = f"Kernel {kernels[0].source.name}: {', '.join(map(op_name, ops))}"
@@ -166,7 +164,7 @@ def _table(name: str, made: Mapping[str, Recipe]) -> str:
 def _launch(kernel: Kernel, nodes: Mapping[str, Node], sizes: Sizes, seen: Seen) -> str:
     source = kernel.source
     params = tuple((p.name, p.kind, p.dtype, p.extent) for p in source.params)
-    numbers = [symbol_value(s, sizes) for s in kernel.symbols]
+    numbers: list[float] = [symbol_value(s, sizes) for s in kernel.symbols]
     numbers += [float(scalar(nodes[f], sizes, seen)) for f in kernel.floats]
     global_size = tuple(number(ix, sizes) for ix in kernel.global_size)
     buffers = tuple(b.name for b in kernel.buffers)

@@ -10,7 +10,6 @@ from torch._logging._internal import trace_log, trace_structured
 
 from aten_backend.options import OptionError
 
-
 PAGE = "index.html"
 KEPT = ("attempt", "00_", "01_", "02_", PAGE)
 """How the names begin of what stays in its place when a graph is lowered again."""

@@ -17,8 +17,10 @@ from runtime.executor import CompiledGraph, Run
 from runtime.plan import LaunchPlan
 from runtime.profile import Span
 
-KINDS = ("forward", "backward", "inference")
-"""What AOTAutograd asks to be compiled: the stage of that name is the graph as it comes."""
+COMPILERS = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
+KINDS = tuple(COMPILERS.values())
+"""What AOTAutograd has compiled, by the name of its argument for that: the stage of that name is the graph as it
+comes."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -75,13 +75,12 @@ def _numbers(value: Any) -> Iterable[Any]:
 
 def learn(sizes: dict[str, int], fake: Any, real: Any) -> None:
     """Note in ``sizes`` what the symbols of ``fake`` turn out to be in ``real``."""
+    pairs: list[tuple[Any, Any]] = [(fake, real)]
     if isinstance(fake, torch.Tensor) and isinstance(real, torch.Tensor) and real.layout is torch.strided:
-        pairs = zip(fake.shape, real.shape, strict=False)
-    else:
-        pairs = zip((fake,), (real,), strict=True)
-    for symbolic, number in pairs:
-        if isinstance(symbolic, torch.SymInt) and isinstance(number, int) and symbolic.node.expr.is_Symbol:
-            sizes[str(symbolic.node.expr)] = number
+        pairs = list(zip(fake.shape, real.shape, strict=False))
+    for symbolic, found in pairs:
+        if isinstance(symbolic, torch.SymInt) and isinstance(found, int) and symbolic.node.expr.is_Symbol:
+            sizes[str(symbolic.node.expr)] = found
 
 
 def concrete(value: int | torch.SymInt, sizes: Sizes) -> int:

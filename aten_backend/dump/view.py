@@ -97,7 +97,7 @@ def model(story: Story, names: Mapping[Group, str], files: Collection[str]) -> d
 
 
 def _homes(nodes: list[Node], steps: list[dict[str, Any]]) -> dict[str, int]:
-    """The step of each node; of what is in none, as a view, the step that makes what it views, else its first reader's."""
+    """The step of each node; of one in none, as a view, that of what it views, else that of its first reader."""
     home = {name: s for s, step in enumerate(steps) for name in step["nodes"]}
     for node in nodes:
         source = graph.view_source(node)
@@ -258,4 +258,3 @@ def _sources(cut: Partition, node: Node, home: Mapping[str, int]) -> list[Node]:
         elif source in cut.classes.inline or graph.view_source(source) is not None or source in cut.classes.host:
             stack += source.all_input_nodes
     return found
-

@@ -240,5 +240,3 @@ class _Watch:
         if len(meter.runs) == MEASURED:
             self._meter = None
         return results
-
-

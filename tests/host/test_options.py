@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from aten_backend import options as options_module
-from aten_backend.dump import Dump
+from aten_backend.dump.sinks import Folder
 from aten_backend.options import OPTION_NAMES, OptionError, Options
 
 
@@ -30,7 +30,7 @@ def test_a_dump_folder_that_cannot_be_made_is_named(tmp_path):
     taken = tmp_path / "file"
     taken.touch()
     with pytest.raises(OptionError, match=r"option 'dump_dir'.*cannot be written"):
-        Dump(str(taken))("passes", None, 0.0)
+        Folder(str(taken)).open("forward")
 
 
 def test_names_are_the_promised_ones():
