@@ -7,12 +7,13 @@ import difflib
 import operator
 import os
 import re
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+
+from aten_backend.once import warn_once
 
 ENVIRONMENT_PREFIX = "XPU_ATEN_"
 
@@ -34,8 +35,6 @@ _BACKENDS = r"(?:(?:ext_oneapi_)?(?:opencl|level_zero|cuda|hip)|\*)"
 _DEVICE_TYPES = r"(?:cpu|gpu|accelerator|\*)"
 _FILTER_TERM = rf"(?:{_BACKENDS}(?::{_DEVICE_TYPES})?(?::\d+)?|{_DEVICE_TYPES}(?::\d+)?|\d+)"
 _FILTER = re.compile(rf"{_FILTER_TERM}(?:,{_FILTER_TERM})*")
-
-_warned: set[str] = set()
 
 
 class OptionError(ValueError):
@@ -227,9 +226,9 @@ class Options:
         values.update({name: _read(name, value, f"option {name!r}") for name, value in given.items()})
         parsed = cls(**values)
         if parsed.autotune:
-            _warn_once("autotune", "xpu_aten: autotune has no effect so far; the default schedules are used.")
+            warn_once("xpu_aten: autotune has no effect so far; the default schedules are used.", "autotune")
         if parsed.verify == "numerics":
-            _warn_once("numerics", 'xpu_aten: verify="numerics" checks artifacts only so far, no numbers.')
+            warn_once('xpu_aten: verify="numerics" checks artifacts only so far, no numbers.', "numerics")
         return parsed
 
     def affects_code(self) -> tuple[tuple[str, Any], ...]:
@@ -278,14 +277,7 @@ def _unknown_variable(variable: str) -> None:
     """An unknown variable is not an error: it may belong to another version of this package."""
     known = [ENVIRONMENT_PREFIX + name.upper() for name in OPTION_NAMES]
     message = f"xpu_aten: environment variable {variable} is none of ours and is ignored.{_suggest(variable, known)}"
-    _warn_once(variable, f"{message} Known: {', '.join(known)}.")
-
-
-def _warn_once(cause: str, message: str) -> None:
-    """One warning a cause and process."""
-    if cause not in _warned:
-        _warned.add(cause)
-        warnings.warn(message, stacklevel=3)
+    warn_once(f"{message} Known: {', '.join(known)}.", variable)
 
 
 def _unknown_option(name: object) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import warnings
 from collections.abc import Mapping
 
 from torch._dynamo.utils import counters
@@ -14,6 +13,7 @@ from torch.fx import GraphModule, Node
 from aten_backend import fuel
 from aten_backend.cached import CachedGraph
 from aten_backend.observe import StageRunner
+from aten_backend.once import warn_once
 from aten_backend.options import Options
 from lowering.build import build, build_updates
 from lowering.classify import Refusal, classify, op_name
@@ -191,7 +191,7 @@ def _open(gm: GraphModule, options: Options, lost: dict[str, str]) -> Device | N
     except (DeviceNotFoundError, ToolchainMissingError, LaunchError) as error:
         if options.fallback == "error":
             raise
-        _warn_once(f"xpu_aten runs everything in eager: {error}")
+        warn_once(f"xpu_aten runs everything in eager: {error}")
         lost.update({n.name: f"no device: {error}" for n in _calls(gm)})
         return None
 
@@ -211,9 +211,9 @@ def _lose(
     reason = str(error).splitlines()[0]
     if groups:
         place = f" at {line}" if (line := user_line(nodes[0])) else ""
-        _warn_once(f"xpu_aten leaves {len(nodes)} ops to eager, from {op_name(nodes[0])}{place} on: {reason}")
+        warn_once(f"xpu_aten leaves {len(nodes)} ops to eager, from {op_name(nodes[0])}{place} on: {reason}")
     else:
-        _warn_once(f"xpu_aten runs everything in eager: {reason}")
+        warn_once(f"xpu_aten runs everything in eager: {reason}")
     lost.update({n.name: reason for n in nodes})
 
 
@@ -222,19 +222,8 @@ def _lose_group(error: ArtifactError, options: Options, lost: dict[str, str]) ->
     error."""
     if options.fallback == "error" or options.verify != "off" or not error.nodes or lost.keys() >= set(error.nodes):
         raise error
-    _warn_once(
-        f"xpu_aten leaves {len(error.nodes)} ops to eager because of a bug of its own, please report it: {error}"
-    )
+    warn_once(f"xpu_aten leaves {len(error.nodes)} ops to eager because of a bug of its own, please report it: {error}")
     lost.update(dict.fromkeys(error.nodes, f"a bug of this compiler: {error}"))
-
-
-_warned: set[str] = set()
-
-
-def _warn_once(message: str) -> None:
-    if message not in _warned:
-        _warned.add(message)
-        warnings.warn(message, stacklevel=2)
 
 
 def unexpected(partition: Partition) -> list[Refusal]:

@@ -31,15 +31,21 @@ def versions() -> dict[str, str]:
     return found
 
 
-def environment(device: Device | None) -> str:
-    """Versions, machine, device and environment variables."""
+def device_text(device: Device | None) -> str:
+    """The device and what schedules need to know of it."""
+    if device is None:
+        return ""
+    lines = [f"{'device':24} {device.filter}: {device.name} (driver {device.driver_version})"]
+    lines += [f"{name:24} {value}" for name, value in dataclasses.asdict(device.traits).items()]
+    return "\n".join(lines) + "\n"
+
+
+def environment() -> str:
+    """Versions, machine and environment variables."""
     lines = [f"{name:24} {version}" for name, version in versions().items()]
     lines += ["", f"{'platform':24} {platform.platform()}", f"{'processors':24} {os.cpu_count()}"]
     lines += [f"{'command':24} {' '.join(sys.argv)}", ""]
-    if device is not None:
-        lines += [f"{'device':24} {device.filter}: {device.name} (driver {device.driver_version})"]
-        lines += [f"{name:24} {value}" for name, value in dataclasses.asdict(device.traits).items()]
-    lines += ["", *(f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith(PREFIXES))]
+    lines += [*(f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith(PREFIXES))]
     return "\n".join(lines) + "\n"
 
 

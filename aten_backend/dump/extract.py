@@ -95,7 +95,8 @@ def _function(name: str, inputs: Sequence[Node], nodes: Iterable[Node], results:
 
 def signature(name: str, parameters: Iterable[str]) -> str:
     """The first line of a function, or lines where it has many parameters."""
-    return "\n".join(textwrap.wrap(f"def {name}({', '.join(parameters)}):", 118, subsequent_indent="        "))
+    text = f"def {name}({', '.join(parameters)}):"
+    return "\n".join(textwrap.wrap(text, 118, subsequent_indent="        ", break_long_words=False))
 
 
 def _import(name: str, value: Any) -> str:

@@ -72,10 +72,11 @@ class Folder:
 
 
 class Trace:
-    """torch's structured trace (TORCH_TRACE), which tlparse shows: text only."""
+    """torch's structured trace (TORCH_TRACE), which tlparse shows: text only, and each artefact once."""
 
     def __init__(self) -> None:
         self._kind = ""
+        self._shown: set[str] = set()
 
     @staticmethod
     def active() -> bool:
@@ -84,11 +85,12 @@ class Trace:
 
     def open(self, kind: str) -> None:
         """Name what follows after the graph's kind."""
-        self._kind = kind
+        self._kind, self._shown = kind, set()
 
     def put(self, name: str, content: str | bytes) -> None:
         """One artefact."""
-        if isinstance(content, str) and not name.endswith(".html"):
+        if isinstance(content, str) and name != PAGE and name not in self._shown:
+            self._shown.add(name)
             label = f"xpu_aten_{self._kind}_{name.replace('/', '_')}"
             trace_structured(
                 "artifact",
@@ -98,4 +100,5 @@ class Trace:
             )
 
     def set_aside(self, attempt: int) -> None:
-        """The trace keeps what it was given."""
+        """The trace keeps what it was given, and takes the next attempt's."""
+        self._shown.clear()

@@ -11,7 +11,7 @@ import torch
 from torch.fx import GraphModule
 
 from aten_backend.dump import buffers, page, scripts
-from aten_backend.dump.environment import environment, options_text
+from aten_backend.dump.environment import device_text, environment, options_text
 from aten_backend.dump.first_call import First, look
 from aten_backend.dump.sinks import KEPT, PAGE, Folder, Sink, Trace
 from aten_backend.dump.story import Follower, Story, timings
@@ -38,7 +38,6 @@ FILES = {
     "schedule": "08_schedule.txt",
     "emit": "09_kernels.txt",
     "plan": "10_plan.py",
-    "link": "13_link.txt",
 }
 """Stages whose artefact is written as it prints."""
 
@@ -65,7 +64,6 @@ class Dump(Follower):
         super().__call__(stage, artefact, seconds)
         if self.story.kind:
             self._write(stage, artefact)
-            self._put("12_timings.txt", timings(self.story.events))
 
     def failed(self, stage: str, error: Exception, seconds: float) -> None:
         """A stage raised: what there is stays, and says so."""
@@ -73,8 +71,7 @@ class Dump(Follower):
         if self.story.kind:
             text = traceback.format_exception_only(error)
             self._put(f"FAILED_{stage}.txt", f"# the stage {stage} failed\n{''.join(text)}")
-            self._put("12_timings.txt", timings(self.story.events))
-            self._put_page()
+            self._put_end()
 
     def begun(self) -> None:
         """A graph begins: a folder of its own."""
@@ -94,12 +91,17 @@ class Dump(Follower):
 
     def _put_setting(self) -> None:
         self._put("14_options.txt", options_text(self._options))
-        self._put("14_environment.txt", environment(self.story.device))
+        self._put("14_environment.txt", environment())
 
     def _put(self, name: str, content: str | bytes) -> None:
         self.files[name] = None
         for sink in self._sinks:
             sink.put(name, content)
+
+    def _put_end(self) -> None:
+        """What is written when a compile has ended, one way or the other."""
+        self._put("12_timings.txt", timings(self.story.events))
+        self._put_page()
 
     def _put_page(self) -> None:
         files = [name for name in self.files if name != PAGE]
@@ -121,8 +123,8 @@ class Dump(Follower):
         if stage == "emit":
             self._put_kernels()
         if stage == "link":
-            self._put_setting()
-            self._put_page()
+            self._put("13_link.txt", f"# link\n{artefact}\n{device_text(artefact.device)}")
+            self._put_end()
         if stage == "plan":
             self._put("11_buffers.txt", buffers.render(buffers.lives(artefact.text, self.story.sizes)))
 

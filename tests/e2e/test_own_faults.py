@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 import torch
 
-from aten_backend import pipeline
+from aten_backend import once, pipeline
 from lowering.errors import ArtifactError
 from runtime import devices
 
@@ -25,7 +25,7 @@ def broken_build(monkeypatch):
         raise ArtifactError("made up for this test")
 
     monkeypatch.setattr(pipeline, "build", fail)
-    monkeypatch.setattr(pipeline, "_warned", set())
+    monkeypatch.setattr(once, "_seen", set())
 
 
 def test_the_group_is_left_to_eager_with_a_warning(broken_build):
@@ -44,7 +44,7 @@ def test_a_device_that_cannot_read_host_memory_is_not_used(monkeypatch):
     found = devices.resolve("cpu")
     blind = dataclasses.replace(found, traits=dataclasses.replace(found.traits, shared_system_usm=False))
     monkeypatch.setattr(devices, "resolve", lambda name: blind)
-    monkeypatch.setattr(pipeline, "_warned", set())
+    monkeypatch.setattr(once, "_seen", set())
     x = torch.randn(5, 7)
     with pytest.warns(UserWarning, match="cannot address the host's memory"):
         got = torch.compile(program, backend="xpu_aten")(x)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from aten_backend import options as options_module
+from aten_backend import once
 from aten_backend.dump.sinks import Folder
 from aten_backend.options import OPTION_NAMES, OptionError, Options
 
@@ -166,7 +166,7 @@ def test_refused_environment_value_names_the_variable():
 
 
 def test_unknown_variable_warns_once(monkeypatch):
-    monkeypatch.setattr(options_module, "_warned", set())
+    monkeypatch.setattr(once, "_seen", set())
     with pytest.warns(UserWarning, match="XPU_ATEN_DUMPDIR.*Did you mean 'XPU_ATEN_DUMP_DIR'"):
         parse(XPU_ATEN_DUMPDIR="x")
     with warnings.catch_warnings():
