@@ -184,12 +184,12 @@ def _compare(plain: Callable[..., Any], compiled: Callable[..., Any], values: li
     return _report([f"result {n}" for n in range(len(expected))], found, expected, exact)
 
 
-def _copied(value: Any) -> Any:
-    """``value`` with its layout and memory of its own, so that writes stay apart."""
+def _copied(value: Any, change: Callable[[Any], Any] = lambda flat: flat) -> Any:
+    """``value`` with its layout and memory of its own, so that writes stay apart. ``change`` is done to the memory."""
     if not isinstance(value, torch.Tensor):
         return value
     extent = 1 + sum((s - 1) * t for s, t in zip(value.shape, value.stride(), strict=True)) if value.numel() else 0
-    flat = value.detach().as_strided((extent,), (1,)).clone()
+    flat = change(value.detach().as_strided((extent,), (1,)).clone())
     return flat.as_strided(value.shape, value.stride()).requires_grad_(value.requires_grad)
 
 
@@ -203,10 +203,16 @@ def _nothing_to_compare(error: Exception) -> int:
 
 
 class _Wide(TorchDispatchMode):
-    """Runs every op in float64 where the program says a narrower float."""
+    """Runs every op in float64 where the program says a narrower float; random ones in float32, so that the numbers
+    that they draw are eager's."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*tree_map(_widened, args), **tree_map(_widened, kwargs or {}))
+        change = _narrowed if torch.Tag.nondeterministic_seeded in func.tags else _widened
+        return func(*tree_map(change, args), **tree_map(change, kwargs or {}))
+
+
+def _narrowed(value: Any) -> Any:
+    return value.float() if isinstance(value, torch.Tensor) and value.dtype is torch.float64 else value
 
 
 def _widened(value: Any) -> Any:
@@ -220,9 +226,10 @@ NARROW = (torch.float32, torch.float16, torch.bfloat16)
 
 def in_float64(function: Callable[..., Any], values: Sequence[Any]) -> Sequence[Any] | None:
     """What ``function`` returns when all its arithmetic is done in float64; None where an op has none."""
+    wide = [_copied(value, _widened) for value in values]
     try:
         with _Wide(), torch.no_grad():
-            found: Sequence[Any] = function(*(_widened(_copied(value)) for value in values))
+            found: Sequence[Any] = function(*wide)
             return found
     except (RuntimeError, TypeError) as error:
         print(f"no reference in float64: {str(error).splitlines()[0]}")

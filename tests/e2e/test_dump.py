@@ -8,6 +8,7 @@ import re
 import shutil
 import urllib.parse
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -248,7 +249,7 @@ def test_the_stage_that_failed_is_there(tmp_path, monkeypatch):
 
 
 def test_an_attempt_before_is_kept_apart(tmp_path):
-    options = {"dump_dir": str(tmp_path), "fusion_fuel": 0}
+    options: Any = {"dump_dir": str(tmp_path), "fusion_fuel": 0}
     torch.compile(lambda x: x.sin() + 1, backend=backend(), options=options)(torch.randn(8))
     (folder,) = graph_folders(tmp_path)
     assert "group over" in (folder / "attempt1" / "05_partition.txt").read_text()
@@ -258,7 +259,7 @@ def test_an_attempt_before_is_kept_apart(tmp_path):
 
 
 def test_dynamic_shapes_have_scripts_too(tmp_path):
-    options = {"dump_dir": str(tmp_path)}
+    options: Any = {"dump_dir": str(tmp_path)}
     compiled = torch.compile(
         lambda x: torch.softmax(x * x.shape[0], -1), backend=backend(), options=options, dynamic=True
     )

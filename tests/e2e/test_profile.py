@@ -11,6 +11,7 @@ from aten_backend import cli, pipeline
 from aten_backend.flame import flame
 from aten_backend.profiling import profile
 from dump_cases import LINES, program
+from runtime import executor
 from support import backend
 
 pytestmark = pytest.mark.device
@@ -83,7 +84,7 @@ def test_torch_profiler_shows_kernels_with_their_line():
 def test_nothing_is_marked_when_nobody_looks(monkeypatch):
     """Dumping, profiling and torch.profiler leave the code of the plan that runs every day as it is."""
     graphs = []
-    plain = pipeline.link
+    plain = executor.link
 
     def link(*args):
         graphs.append(plain(*args))
