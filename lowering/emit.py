@@ -407,7 +407,7 @@ class Emitter:
             tuple(self.floats),
             self.checks,
             global_size,
-            ((), *self.origins),
+            ((), *(self.origins or [()])),  # an empty kernel has the one line `pass`
         )
 
 

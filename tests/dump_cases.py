@@ -35,6 +35,54 @@ def program(folder: Path) -> Path:
     return path
 
 
+def _writes(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    y.mul_(x.sum())
+    return x.cos()
+
+
+def _scatters(x: torch.Tensor, i: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.index_add(0, i, s).exp(), torch.zeros(10, dtype=torch.int64).scatter_add(0, i, torch.ones_like(i))
+
+
+def _long(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return x.sum(), x.softmax(0), x.argmax()
+
+
+def _half(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(x, (64,)).sigmoid()
+
+
+def _constant(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.tensor([1.0, 2.0, 3.0])
+
+
+def _masked(x: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+    return x.masked_fill(m, float("-inf")).softmax(-1) * x.shape[0]
+
+
+def _random(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.dropout(x, 0.5) * torch.rand_like(x)
+
+
+def odd_programs() -> dict[str, tuple[Any, tuple[Any, ...], bool]]:
+    """Programs whose dumps are not straightforward: function, arguments, and whether sizes are symbols."""
+    return {
+        "writes to its arguments": (_writes, (torch.randn(8), torch.randn(8)), False),
+        "scatters": (_scatters, (torch.randn(10, 4), torch.tensor([1, 1, 9, 3]), torch.randn(4, 4)), False),
+        "looks up": (torch.nn.functional.embedding, (torch.randint(0, 50, (7,)), torch.randn(50, 8)), False),
+        "sizes that data decides": (lambda x: x.nonzero().float() * 2, (torch.randn(20).relu(),), False),
+        "two kernels for one reduction": (_long, (torch.randn(2**17),), False),
+        "half precision": (_half, (torch.randn(8, 64).bfloat16(),), False),
+        "a number known at run time": (lambda x, k: x * k, (torch.randn(5, 6), 7), True),
+        "a constant": (_constant, (torch.randn(3),), False),
+        "symbols and infinities": (_masked, (torch.randn(4, 9), torch.rand(4, 9) < 0.3), True),
+        "complex numbers": (lambda x: torch.fft.rfft(x).abs() + 1, (torch.randn(16),), False),
+        "random numbers": (_random, (torch.randn(40),), False),
+        "no elements": (lambda x: x.sin() + 1, (torch.randn(0, 3),), False),
+    }
+
+
 def bert() -> tuple[Any, tuple[torch.Tensor, ...]]:
     """A step of training up to the loss: two layers, dropout on, a padded batch."""
     from transformers import BertConfig, BertForSequenceClassification

@@ -16,7 +16,7 @@ import torch
 from aten_backend import cli
 from aten_backend.dump.writer import Dump
 from aten_backend.profiling import run_once
-from dump_cases import LINES, program
+from dump_cases import LINES, odd_programs, program
 from support import ROOT, backend, python
 
 pytestmark = pytest.mark.device
@@ -268,6 +268,21 @@ def test_dynamic_shapes_have_scripts_too(tmp_path):
     found = scripts(folder)
     assert any(p.parent.name == "kernels" for p in found)
     done = python(RUN_ALL, *map(str, found), cwd=ROOT)
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ir", ["aten", "prims"])
+def test_odd_programs_have_scripts_that_pass(tmp_path, ir):
+    for name, (fn, args, dynamic) in odd_programs().items():
+        torch._dynamo.reset()
+        options: Any = {"dump_dir": str(tmp_path / name.replace(" ", "_")), "ir": ir}
+        compiled = torch.compile(fn, backend=backend(), options=options, dynamic=dynamic)
+        compiled(*(a.clone() if isinstance(a, torch.Tensor) else a for a in args))
+    found = scripts(tmp_path)
+    readable = [p for p in tmp_path.rglob("*.py") if p not in found and p.name != "10_plan.py"]
+    assert not readable, "every graph and every kernel is a script"
+    done = python(RUN_ALL, *map(str, found), cwd=ROOT, timeout=600)
     assert done.returncode == 0, done.stderr + done.stdout
 
 

@@ -58,6 +58,7 @@ def test_every_line_of_a_kernel_that_computes_knows_its_nodes():
         return torch.softmax(y * w, -1), y.argmax(-1), y.cumsum(-1), y.prod(-1)
 
     found = lowered(model, torch.randn(8, 64), torch.randn(64)) + lowered(lambda x: x.sum(), torch.randn(2**17))
+    found += lowered(lambda x: x.sin() + 1, torch.randn(0, 3))
     for one in found:
         nodes = {n.name: n for n in one.partition.gm.graph.nodes}
         for kernel in one.plan.kernels:
