@@ -145,7 +145,9 @@ def profile(fn: Callable[..., Any], *args: Any, rounds: int = 10, options: Mappi
     spans = tuple((name, steps, runs) for name, steps, runs in found if runs)
     waits = sum(s.end - s.start for _, _, runs in spans for s in runs if s.step == WAIT)
     device = next((m.meter.graph.device.name for m in collected if m.meter.graph.device is not None), "none")
-    return Profile(tuple(times), tuple(s for _, steps, _ in spans for s in steps), waits, spans, device)
+    # a group that a kernel of an earlier step computes has no lines of its own
+    steps = tuple(s for _, own, _ in spans for s in own if s.calls)
+    return Profile(tuple(times), steps, waits, spans, device)
 
 
 class _Collector(Follower):
@@ -178,10 +180,10 @@ class _Metered:
         found = []
         for n, step in enumerate(self.meter.graph.steps):
             spans = [s for run in self.meter.runs for s in run if s.step == n]
-            what = step.label.rpartition("_")[0] if step.launches else step.label
+            what = step.label.rpartition("_")[0] if step.kernel else step.label
             found.append(
                 Step(
-                    self.name, what, step.launches > 0, step.source,
+                    self.name, what, step.kernel, step.source,
                     next((f for name in step.nodes if (f := frames(nodes[name]))), ()),
                     len(spans), sizes[n] * len(spans),
                     sum(s.end - s.start for s in spans), sum(b - a for s in spans for a, b in s.kernels),

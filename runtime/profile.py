@@ -50,7 +50,7 @@ def marked(text: str, steps: Sequence[Step]) -> str:
 
 def title(step: Step) -> str:
     """What a profile calls a step: the kernel without its hash, or the op, and the user's line."""
-    label = step.label.rpartition("_")[0] if step.launches else step.label
+    label = step.label.rpartition("_")[0] if step.kernel else step.label
     place = ": ".join(step.source.split(": ")[:1])
     return f"xpu_aten {label} ({place})" if place else f"xpu_aten {label}"
 

@@ -34,23 +34,31 @@ def lives(text: str, sizes: Sizes) -> tuple[Life, ...]:
         for target in statement.targets
         if isinstance(target, ast.Name)
     }
-    found = []
+    found: list[Life] = []
     for statement in call.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            name = statement.targets[0].id
+            if isinstance(statement.value, ast.Name):  # the memory goes on under another name
+                found = [_renamed(b, statement.value.id, name, ends.get(name)) for b in found]
+                continue
             allocation = _allocation(statement.value)
             if allocation is not None:
-                name = statement.targets[0].id
                 shape, dtype = ast.unparse(allocation.args[0]), ast.unparse(allocation.keywords[0].value)
                 size = _bytes(shape, dtype, sizes)
                 found.append(Life(name, shape, dtype, size, statement.lineno, ends.get(name)))
     return tuple(found)
 
 
+def _renamed(life: Life, old: str, new: str, last: int | None) -> Life:
+    names = life.name.split(" = ")
+    return dataclasses.replace(life, name=f"{life.name} = {new}", last=last) if names[-1] == old else life
+
+
 def _allocation(value: ast.expr) -> ast.Call | None:
-    """The call of empty_strided that makes ``value``, or that it is given to write to."""
+    """The call that makes ``value``, or that it is given to write to."""
     if not isinstance(value, ast.Call):
         return None
-    if isinstance(value.func, ast.Name) and value.func.id == "empty_strided":
+    if isinstance(value.func, ast.Name) and value.func.id in ("empty_strided", "allocate"):
         return value
     return next((_allocation(k.value) for k in value.keywords if k.arg == "out"), None)
 

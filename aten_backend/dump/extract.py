@@ -55,12 +55,13 @@ def constant(gm: GraphModule, node: Node) -> Any:
     return value
 
 
-def group_function(cut: Partition, group: Group, name: str) -> Function:
-    """What the nodes of ``group`` compute from memory, with views and what is recomputed on the way."""
-    members = set(group.nodes)
+def group_function(cut: Partition, groups: Sequence[Group], name: str) -> Function:
+    """What the nodes of ``groups`` compute from memory, with views and what is recomputed on the way."""
+    members = {n for group in groups for n in group.nodes}
+    stored = [n for group in groups for n in group.stored]
     inside: set[Node] = set()
     outside: set[Node] = set()
-    stack = list(group.stored)
+    stack = list(stored)
     while stack:
         node = stack.pop()
         if node in inside or node in outside:
@@ -70,7 +71,7 @@ def group_function(cut: Partition, group: Group, name: str) -> Function:
         if here:
             stack += node.all_input_nodes
     order = [n for n in cut.gm.graph.nodes if n in inside or n in outside]
-    return _function(name, [n for n in order if n in outside], [n for n in order if n in inside], group.stored)
+    return _function(name, [n for n in order if n in outside], [n for n in order if n in inside], stored)
 
 
 def _function(name: str, inputs: Sequence[Node], nodes: Iterable[Node], results: Iterable[Any]) -> Function:

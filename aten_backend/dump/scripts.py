@@ -12,9 +12,9 @@ from torch.fx import GraphModule, Node
 from aten_backend.dump.extract import NotRunnableError, constant, group_function, signature, whole
 from aten_backend.dump.values import NotMadeError, Recipe, Sizes, fake_value, number, recipe, symbol_value
 from aten_backend.options import Options
+from lowering.assemble import Kernel
 from lowering.classify import op_name
 from lowering.dtypes import TORCH
-from lowering.emit import Kernel
 from lowering.errors import user_line
 from lowering.graph import is_getitem
 from lowering.partition import Group, Partition
@@ -105,16 +105,18 @@ def annotated(kernel: Kernel, lines: Mapping[str, str]) -> str:
     return "\n".join(result)
 
 
-def group_script(file: str, cut: Partition, group: Group, kernels: Sequence[Kernel], sizes: Sizes, seen: Seen) -> str:
-    """The kernels of ``group`` and the ATen calls that they stand for, as a script."""
-    ops = [n for n in group.nodes if not is_getitem(n)]
+def group_script(
+    file: str, cut: Partition, groups: Sequence[Group], kernels: Sequence[Kernel], sizes: Sizes, seen: Seen
+) -> str:
+    """The kernels of ``groups`` and the ATen calls that they stand for, as a script."""
+    ops = [n for group in groups for n in group.nodes if not is_getitem(n)]
     title = f"Kernel {kernels[0].source.name}: {', '.join(map(op_name, ops))}"
     places = dict.fromkeys(line for n in ops if (line := user_line(n)))
     named = {name for kernel in kernels for origin in kernel.origins for name in origin}
     lines = {n.name: pathlib.Path(user_line(n).split(": ")[0]).name for n in cut.gm.graph.nodes if n.name in named}
     texts = [annotated(kernel, lines) for kernel in kernels]
     try:
-        return _group_script(file, title, places, texts, cut, group, kernels, sizes, seen)
+        return _group_script(file, title, places, texts, cut, groups, kernels, sizes, seen)
     except (NotRunnableError, NotMadeError) as error:
         return f"# {title}: not to be run alone, as {error}.\n\n" + "\n\n".join(texts) + "\n"
 
@@ -125,12 +127,12 @@ def _group_script(
     places: Mapping[str, None],
     texts: Sequence[str],
     cut: Partition,
-    group: Group,
+    groups: Sequence[Group],
     kernels: Sequence[Kernel],
     sizes: Sizes,
     seen: Seen,
 ) -> str:
-    function = group_function(cut, group, "reference")
+    function = group_function(cut, groups, "reference")
     nodes = {n.name: n for n in cut.gm.graph.nodes}
     inputs = dict(function.inputs)
     for buffer in (b for k in kernels for b in k.buffers if b.scratch is None and not b.written):
@@ -138,7 +140,7 @@ def _group_script(
             inputs.setdefault(buffer.name, nodes[buffer.name])
     # a kernel may be given memory of which ATen needs the shape only, or nothing: the reference is given it as well
     text = signature("reference", inputs) + function.text.partition("):")[2]
-    results = {n.name: recipe(fake_value(n), sizes) for n in group.stored}
+    results = {n.name: recipe(fake_value(n), sizes) for group in groups for n in group.stored}
     scratch = {
         b.name: Recipe((number(b.scratch, sizes),), (1,), TORCH[b.dtype])
         for k in kernels

@@ -10,7 +10,7 @@ from typing import Any
 from torch.fx import GraphModule
 
 from aten_backend.dump.values import sizes_of
-from lowering.emit import Kernel
+from lowering.assemble import Kernel
 from lowering.partition import Group, Partition
 from runtime.devices import Device
 from runtime.executor import CompiledGraph, Run
@@ -80,7 +80,30 @@ class Story:
         """The kernels of each group that has any, once they are emitted."""
         if self.cut is None or "emit" not in self.made:
             return {}
-        return dict(zip((g for g in self.cut.groups if g.stored), self.made["emit"], strict=True))
+        found: dict[Group, tuple[Kernel, ...]] = {}
+        for kernel, owners in self.launches:
+            for group in owners:
+                found[group] = (*found.get(group, ()), kernel)
+        return found
+
+    @property
+    def launches(self) -> list[tuple[Kernel, tuple[Group, ...]]]:
+        """Each launch and the groups that it computes, or a part of."""
+        chained = self.made.get("tune", self.made.get("chain", ()))
+        pairs = zip(self.made.get("emit", ()), chained, strict=True)
+        return [(kernel, tuple(dict.fromkeys(owners))) for kernel, (_, owners) in pairs]
+
+    @property
+    def units(self) -> list[tuple[tuple[Group, ...], tuple[Kernel, ...]]]:
+        """Groups that only run together, because they share kernels, with these."""
+        found: list[tuple[tuple[Group, ...], tuple[Kernel, ...]]] = []
+        for kernel, owners in self.launches:
+            if found and not set(owners).isdisjoint(found[-1][0]):
+                groups, kernels = found.pop()
+                found.append((tuple(dict.fromkeys((*groups, *owners))), (*kernels, kernel)))
+            else:
+                found.append((owners, (kernel,)))
+        return found
 
     @property
     def failed(self) -> Event | None:

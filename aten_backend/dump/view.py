@@ -13,8 +13,8 @@ from aten_backend.dump.layout import layered
 from aten_backend.dump.story import Story
 from aten_backend.dump.values import NotMadeError, Sizes, fake_value, recipe
 from lowering import graph
+from lowering.assemble import Kernel
 from lowering.classify import op_name
-from lowering.emit import Kernel
 from lowering.errors import user_line
 from lowering.partition import Extern, Group, Partition
 from runtime.profile import WAIT
@@ -86,6 +86,7 @@ def model(story: Story, names: Mapping[Group, str], files: Collection[str]) -> d
         "drawing": _drawing(cut, steps) if cut is not None else None,
         "kernels": _kernels(story),
         "spans": _spans(story),
+        "launches": len(story.launches),
         "runs": story.runs,
         "device": story.device.name if story.device is not None else "",
         "stages": [{"stage": e.stage, "ms": round(e.seconds * 1e3, 2), "error": e.error} for e in story.events],
@@ -188,11 +189,14 @@ def step_bytes(story: Story) -> list[int]:
     if cut is None:
         return []
     tensors, kernels, found = {n.name: n for n in cut.gm.graph.nodes}, story.kernels, []
+    counted: set[int] = set()
     for step in cut.steps:
         if isinstance(step, Extern):
             nodes = [step.node, *step.node.all_input_nodes]
         else:
-            buffers = ((b.name, b.written) for k in kernels.get(step, ()) for b in k.buffers if b.scratch is None)
+            here = [k for k in kernels.get(step, ()) if id(k) not in counted]  # one that groups share counts once
+            counted.update(map(id, here))
+            buffers = ((b.name, b.written) for k in here for b in k.buffers if b.scratch is None)
             nodes = [tensors[name] for name, _ in dict.fromkeys(buffers)]
         found.append(sum(tensor_bytes(n, story.sizes) for n in nodes))
     return found

@@ -17,7 +17,6 @@ from aten_backend.dump.sinks import KEPT, PAGE, Folder, Sink, Trace
 from aten_backend.dump.story import Follower, Story, timings
 from aten_backend.dump.text import readable
 from aten_backend.options import Options
-from lowering.emit import Kernel
 from lowering.partition import Group
 from runtime.cache import CompiledKernel
 from runtime.disassemble import disassemble
@@ -36,6 +35,8 @@ FILES = {
     "build": "06_group_ir.txt",
     "split": "07_split.txt",
     "schedule": "08_schedule.txt",
+    "chain": "08_launches.txt",
+    "tune": "08_tuned.txt",
     "emit": "09_kernels.txt",
     "plan": "10_plan.py",
 }
@@ -147,19 +148,20 @@ class Dump(Follower):
         """The script of each group; groups with the same kernels share one."""
         names: dict[tuple[str, ...], str] = {}
         found = {}
-        for group, kernels in self.story.kernels.items():
+        for groups, kernels in self.story.units:
             key = tuple(k.source.name for k in kernels)
-            found[group] = names.setdefault(key, f"kernels/{len(names):03d}_{key[0]}.py")
+            name = names.setdefault(key, f"kernels/{len(names):03d}_{key[0]}.py")
+            found.update(dict.fromkeys(groups, name))
         return found
 
     def _put_kernels(self) -> None:
-        story, written = self.story, set[str]()
+        story, names, written = self.story, self._names(), set[str]()
         assert story.cut is not None
-        for group, name in self._names().items():
+        for groups, kernels in story.units:
+            name = names[groups[0]]
             if name not in written:
                 written.add(name)
-                kernels: Sequence[Kernel] = story.kernels[group]
-                self._put(name, scripts.group_script(name, story.cut, group, kernels, story.sizes, story.seen))
+                self._put(name, scripts.group_script(name, story.cut, groups, kernels, story.sizes, story.seen))
 
     def _put_binaries(self, binaries: Mapping[str, CompiledKernel]) -> None:
         for name, binary in binaries.items():

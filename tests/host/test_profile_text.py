@@ -48,8 +48,9 @@ def test_marks_change_no_line():
 
 
 def test_titles():
-    assert title(Step(1, 2, "add_mul_0123456789ab", ("add",), "a/b.py:7: x + y", 1)) == "xpu_aten add_mul (a/b.py:7)"
-    assert title(Step(1, 2, "aten.mm.default", ("mm",), "", 0)) == "xpu_aten aten.mm.default"
+    kernel = Step(1, 2, "add_mul_0123456789ab", ("add",), "a/b.py:7: x + y", 1, True)
+    assert title(kernel) == "xpu_aten add_mul (a/b.py:7)"
+    assert title(Step(1, 2, "aten.mm.default", ("mm",), "", 0, False)) == "xpu_aten aten.mm.default"
 
 
 def test_every_line_of_a_kernel_that_computes_knows_its_nodes():
@@ -75,6 +76,7 @@ def test_origins_change_neither_name_nor_text():
     (kernel,) = one.plan.kernels
     assert any(s.origin for s in kernel.group.body)
     nameless = tuple(dataclasses.replace(s, origin=()) for s in kernel.group.body)
-    again = emit(dataclasses.replace(kernel.group, body=nameless), kernel.schedule, GENERIC.local_memory)
+    phase = dataclasses.replace(kernel.phases[0], group=dataclasses.replace(kernel.group, body=nameless))
+    again = emit((phase,), GENERIC.local_memory)
     assert again.source == kernel.source and again == kernel
     assert not any(again.origins)

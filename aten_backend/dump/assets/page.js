@@ -494,7 +494,7 @@
   function buildFacts() {
     const box = document.getElementById("facts");
     const kernels = data.steps.filter(s => s.kind === "kernel"), aten = data.steps.length - kernels.length;
-    const launches = kernels.reduce((n, s) => n + s.launches.length, 0);
+    const launches = data.launches;
     const fact = (n, text) => { const item = element(box, "span"); element(item, "b", {}, n); item.append(" " + text); };
     fact(data.nodes.length, "ATen nodes");
     fact(launches, "launches of " + Object.keys(data.kernels).length + " kernels");
