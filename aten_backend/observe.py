@@ -6,10 +6,11 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from aten_backend.dump import Dump, readable
+from aten_backend.dump.story import Follower
+from aten_backend.dump.text import readable
 from aten_backend.options import Options
 from lowering import verify
 from runtime.verify import verify_plan
@@ -17,9 +18,15 @@ from runtime.verify import verify_plan
 T = TypeVar("T")
 
 Observer = Callable[[str, Any, float], None]
-"""Called with the stage's name, the artefact that it returned, and the seconds that it took."""
+"""Called with the stage's name, the artefact that it returned, and the seconds that it took. A Follower is
+told of stages that raise as well."""
 
 LOGGERS = {
+    "dynamo": "aten_backend.backend",
+    "joint": "aten_backend.backend",
+    "forward": "aten_backend.backend",
+    "backward": "aten_backend.backend",
+    "inference": "aten_backend.backend",
     "passes": "lowering.passes",
     "classify": "lowering.classify",
     "partition": "lowering.partition",
@@ -93,14 +100,12 @@ class Verifier:
         verify_plan(plan)
 
 
-def observers(options: Options) -> tuple[Observer, ...]:
-    """Who watches a compile under ``options``: the loggers, and when asked for the specification of every artefact,
-    and the writer of all of them."""
-    watchers: list[Observer] = [log_stage]
+def observers(options: Options, followers: Sequence[Follower] = ()) -> tuple[Observer, ...]:
+    """Who watches a compile under ``options``: the loggers, ``followers``, and when asked for the specification of each
+    artefact, which comes last, so that what breaks it is written before."""
+    watchers: list[Observer] = [log_stage, *followers]
     if options.verify != "off":
         watchers.append(Verifier())
-    if options.dump_dir is not None:
-        watchers.append(Dump(options.dump_dir))
     return tuple(watchers)
 
 
@@ -112,8 +117,14 @@ class StageRunner:
 
     def __call__(self, stage: str, function: Callable[..., T], *args: Any) -> T:
         start = time.perf_counter()
-        artefact = function(*args)
-        seconds = time.perf_counter() - start
-        for observer in self.observers:
-            observer(stage, artefact, seconds)
+        try:
+            artefact = function(*args)
+            seconds = time.perf_counter() - start
+            for observer in self.observers:
+                observer(stage, artefact, seconds)
+        except Exception as error:
+            for observer in self.observers:
+                if isinstance(observer, Follower):
+                    observer.failed(stage, error, time.perf_counter() - start)
+            raise
         return artefact

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import torch
 
-from aten_backend.warn import warn_once
+from aten_backend.once import warn_once
 
 ENVIRONMENT_PREFIX = "XPU_ATEN_"
 
@@ -226,7 +226,7 @@ class Options:
         values.update({name: _read(name, value, f"option {name!r}") for name, value in given.items()})
         parsed = cls(**values)
         if parsed.verify == "numerics":
-            warn_once('xpu_aten: verify="numerics" checks artifacts only so far, no numbers.')
+            warn_once('xpu_aten: verify="numerics" checks artifacts only so far, no numbers.', "numerics")
         return parsed
 
     def affects_code(self) -> tuple[tuple[str, Any], ...]:
@@ -275,7 +275,7 @@ def _unknown_variable(variable: str) -> None:
     """An unknown variable is not an error: it may belong to another version of this package."""
     known = [ENVIRONMENT_PREFIX + name.upper() for name in OPTION_NAMES]
     message = f"xpu_aten: environment variable {variable} is none of ours and is ignored.{_suggest(variable, known)}"
-    warn_once(f"{message} Known: {', '.join(known)}.")
+    warn_once(f"{message} Known: {', '.join(known)}.", variable)
 
 
 def _unknown_option(name: object) -> str:

@@ -15,8 +15,8 @@ from aten_backend import fuel, portable
 from aten_backend.autotune import Launch, Tuner
 from aten_backend.cached import CachedGraph
 from aten_backend.observe import StageRunner
+from aten_backend.once import warn_once
 from aten_backend.options import Options
-from aten_backend.warn import warn_once
 from lowering import graph
 from lowering.assemble import Kernel, Phase
 from lowering.build import build, build_updates
@@ -149,7 +149,14 @@ def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> Cached
         (k.source, dataclasses.replace(b, llvm="")) for k, b in zip(lowered.plan.kernels, launched, strict=True)
     )
     return CachedGraph(
-        lowered.plan.text, dict(lowered.plan.constants), kernels, options.device, counts, not lost, linked
+        lowered.plan.text,
+        dict(lowered.plan.constants),
+        kernels,
+        lowered.plan.steps,
+        options.device,
+        counts,
+        not lost,
+        linked,
     )
 
 

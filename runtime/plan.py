@@ -18,7 +18,9 @@ from torch.fx import Node
 
 from lowering import graph
 from lowering.assemble import Kernel
+from lowering.classify import op_name
 from lowering.dtypes import TORCH
+from lowering.errors import user_line
 from lowering.faults import FAULTS, SITE_BITS
 from lowering.index import ONE, Axis, Index, Loaded, Quotient, Remainder, Symbol, product, render
 from lowering.ir import Buffer, GroupIR, Load, Store
@@ -58,14 +60,34 @@ def _is_last_at(store: Store, name: str, body: GroupIR) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
+class Step:
+    """What the lines ``first`` to ``last`` of a plan's text run (the first line is 1): kernels, or one call of ATen.
+
+    ``label`` is the first kernel's name or the op's, ``nodes`` the names of the nodes behind it, ``source`` the user's
+    line of the first that has one. ``launches`` counts kernels: 0 for ATen, and for a group that a kernel computes
+    which an earlier step has launched; ``kernel`` tells these apart.
+    """
+
+    first: int
+    last: int
+    label: str
+    nodes: tuple[str, ...]
+    source: str
+    launches: int
+    kernel: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class LaunchPlan:
     """``text`` defines ``call(args)``; ``constants`` are the names that it uses besides torch's; ``kernels`` are
-    launched as k0, k1, ... in the order of their first use, one entry a launch."""
+    launched as k0, k1, ... in the order of their first use, one entry a launch. ``steps`` are those of the partition,
+    in order, each with its lines of the text."""
 
     text: str
     constants: Mapping[str, Any]
     kernels: tuple[Kernel, ...]
     extern_calls: int
+    steps: tuple[Step, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -97,16 +119,28 @@ class Planner:
     def run(self) -> LaunchPlan:
         """The whole plan."""
         self._inputs()
+        steps: list[Step] = []
         for position, step in enumerate(self.partition.steps):
+            first, launched = len(self.lines), len(self.launches)
             self.dying = self.retiring.get(position, [])
             if isinstance(step, Extern):
                 self._extern(step.node)
             else:
                 self._group(step)
+            steps.append(self._step(step, first + 2, len(self.launches) - launched))  # line 1 is the def
             self._retire()
         self._output()
         body = "\n".join(f"    {line}" for line in self.lines)
-        return LaunchPlan(f"def call(args):\n{body}\n", self.constants, tuple(self.launches), self.externs)
+        text = f"def call(args):\n{body}\n"
+        return LaunchPlan(text, self.constants, tuple(self.launches), self.externs, tuple(steps))
+
+    def _step(self, step: Group | Extern, first: int, launches: int) -> Step:
+        nodes = (step.node,) if isinstance(step, Extern) else step.nodes
+        kernels = () if isinstance(step, Extern) else self.kernels[step]
+        label = kernels[0].source.name if kernels else op_name(nodes[0])
+        source = next((line for n in nodes if (line := user_line(n))), "")
+        names = tuple(n.name for n in nodes)
+        return Step(first, len(self.lines) + 1, label, names, source, launches, not isinstance(step, Extern))
 
     # ---- names -----------------------------------------------------------------------------------------------------
 
@@ -415,7 +449,7 @@ class Planner:
         return self._node(value) if isinstance(value, Node) else self._argument(value)
 
 
-def _check(error: torch.Tensor, checks: Sequence[tuple[int, int, int]]) -> None:
+def check_error(error: torch.Tensor, checks: Sequence[tuple[int, int, int]]) -> None:
     """Raise what a kernel has noted: which of ``checks`` (code, dimension, size of each) failed, and at which index."""
     if word := int(error):
         code, dim, size = checks[(word & ((1 << SITE_BITS) - 1)) - 1]
@@ -435,7 +469,7 @@ def namespace(
         "_conj": torch._conj,
         "_neg_view": torch._neg_view,
         "wait": wait,
-        "check": _check,
+        "check": check_error,
     }
     return {**names, **constants, **{f"k{i}": launch for i, launch in enumerate(launches)}}
 

@@ -33,7 +33,7 @@ def graphs_of(fn: Callable[..., Any], *args: Any, ir: str = "aten", dynamic: boo
         return make_boxed_func(gm.forward)
 
     torch._dynamo.reset()
-    torch.compile(fn, backend=aot_backend(note, ir), dynamic=dynamic)(*args)
+    torch.compile(fn, backend=aot_backend(lambda kind: note, ir), dynamic=dynamic)(*args)
     return seen
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from aten_backend import warn
-from aten_backend.dump import Dump
+from aten_backend import once
+from aten_backend.dump.sinks import Folder
 from aten_backend.options import OPTION_NAMES, OptionError, Options
 
 
@@ -30,7 +30,7 @@ def test_a_dump_folder_that_cannot_be_made_is_named(tmp_path):
     taken = tmp_path / "file"
     taken.touch()
     with pytest.raises(OptionError, match=r"option 'dump_dir'.*cannot be written"):
-        Dump(str(taken))("passes", None, 0.0)
+        Folder(str(taken)).open("forward")
 
 
 def test_names_are_the_promised_ones():
@@ -166,7 +166,7 @@ def test_refused_environment_value_names_the_variable():
 
 
 def test_unknown_variable_warns_once(monkeypatch):
-    monkeypatch.setattr(warn, "_given", set())
+    monkeypatch.setattr(once, "_seen", set())
     with pytest.warns(UserWarning, match="XPU_ATEN_DUMPDIR.*Did you mean 'XPU_ATEN_DUMP_DIR'"):
         parse(XPU_ATEN_DUMPDIR="x")
     with warnings.catch_warnings():

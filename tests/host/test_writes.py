@@ -86,7 +86,8 @@ def test_batch_norm_statistics_are_written_by_the_kernel_that_normalises():
     norm = torch.nn.BatchNorm2d(8)
     forward = lowered(norm, r(4, 8, 6, 6))[0]
     (writer,) = [k for k in forward.plan.kernels if any(p.group.cols for p in k.phases)]
-    assert sum(b.written and b.name.startswith("copy_") for b in writer.buffers) == 2 and not copies(forward)
+    assert sum(b.written and b.name.startswith("copy_") for b in writer.buffers) == 3  # with the number of batches
+    assert not copies(forward)
 
 
 # ---- where the old contents are still needed
