@@ -21,8 +21,28 @@ from aten_backend.options import Options
 from aten_backend.pipeline import Lowered, lower
 from lowering.decompose import decompositions
 from lowering.target import GENERIC
+from runtime.interpreted import interpreted
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def run_with(
+    compiler: Callable[[GraphModule, Sequence[Any]], Callable[..., Any]],
+    fn: Callable[..., Any],
+    *args: Any,
+    ir: str = "aten",
+    dynamic: bool | None = False,
+) -> Any:
+    """``fn(*args)`` with each of its decomposed graphs as ``compiler`` compiles it."""
+    backend = aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compiler,
+        inference_compiler=compiler,
+        decompositions=decompositions(ir),
+        partition_fn=min_cut_rematerialization_partition,
+    )
+    torch._dynamo.reset()
+    return torch.compile(fn, backend=backend, dynamic=dynamic)(*args)
 
 
 def graphs_of(fn: Callable[..., Any], *args: Any, ir: str = "aten", dynamic: bool | None = False) -> list[GraphModule]:
@@ -33,16 +53,18 @@ def graphs_of(fn: Callable[..., Any], *args: Any, ir: str = "aten", dynamic: boo
         seen.append(gm)
         return make_boxed_func(gm.forward)
 
-    backend = aot_autograd(
-        fw_compiler=note,
-        bw_compiler=note,
-        inference_compiler=note,
-        decompositions=decompositions(ir),
-        partition_fn=min_cut_rematerialization_partition,
-    )
-    torch._dynamo.reset()
-    torch.compile(fn, backend=backend, dynamic=dynamic)(*args)
+    run_with(note, fn, *args, ir=ir, dynamic=dynamic)
     return seen
+
+
+def interpret(fn: Callable[..., Any], *args: Any, ir: str = "aten", dynamic: bool | None = False) -> Any:
+    """``fn(*args)`` with every kernel run by the interpreter: needs no device."""
+
+    def compile_one(gm: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        lowered = lower(gm, Options(ir=ir), GENERIC, StageRunner((Verifier(),)), {})  # type: ignore[arg-type]
+        return make_boxed_func(lambda *given: interpreted(lowered.plan)(list(given)))
+
+    return run_with(compile_one, fn, *args, ir=ir, dynamic=dynamic)
 
 
 def lowered(
