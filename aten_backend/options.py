@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import torch
 
+from aten_backend.switches import SWITCHES
+
 ENVIRONMENT_PREFIX = "XPU_ATEN_"
 
 # Inductor's modes are accepted, so that switching backends needs no edit. What each sets here:
@@ -137,6 +139,15 @@ def _read_ops(value: Any) -> tuple[str, ...]:
     return tuple(sorted({_op_name(item) for item in value}))
 
 
+def _read_passes(value: Any) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else value
+    if isinstance(names, (list, tuple, set, frozenset)):
+        stripped = {str(name).strip() for name in names} - {""}
+        if stripped <= SWITCHES.keys():
+            return tuple(sorted(stripped))
+    raise _Refused(f"a sequence of names, or names separated by commas, out of {', '.join(SWITCHES)}")
+
+
 def _option(default: Any, reader: Reader, doc: str, *, affects_code: bool = False) -> Any:
     metadata = {"read": reader, "doc": doc, "affects_code": affects_code}
     return dataclasses.field(default=default, metadata=metadata)
@@ -174,6 +185,12 @@ class Options:
         (),
         _read_ops,
         "Operators that are never fused but left to ATen, for bisecting: names with or without the overload.",
+        affects_code=True,
+    )
+    disable_passes: tuple[str, ...] = _option(
+        (),
+        _read_passes,
+        "Steps of the compiler that a plain stand-in replaces, for bisecting: names of aten_backend.switches.SWITCHES.",
         affects_code=True,
     )
     fusion_fuel: int | None = _option(

@@ -15,17 +15,15 @@ from aten_backend import fuel
 from aten_backend.cached import CachedGraph
 from aten_backend.observe import StageRunner
 from aten_backend.options import Options
+from aten_backend.switches import Steps, without
 from lowering.build import build, build_updates
-from lowering.classify import Refusal, classify, op_name
+from lowering.classify import Classes, Refusal, classify, op_name
 from lowering.emit import Kernel, emit
 from lowering.errors import ArtifactError, UnsupportedOpError, user_line
 from lowering.index import Axis
 from lowering.ir import GroupIR, Reduce
 from lowering.partition import Group, Partition, partition
 from lowering.passes import run_passes
-from lowering.schedule import choose
-from lowering.simplify import collapse
-from lowering.split import split_long
 from lowering.target import GENERIC, Traits
 from runtime import compiler, devices
 from runtime.compiler import CompiledKernel, KernelCompiler
@@ -55,17 +53,16 @@ class Lowered:
 
 def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, lost: Mapping[str, str]) -> Lowered:
     """FX graph to launch plan. ``lost`` has nodes that an earlier attempt could not compile, with the reason."""
-    gm = run("passes", run_passes, gm)
-    classes = run("classify", classify, gm, options.disable_ops, lost)
-    cut = run("partition", partition, gm, classes, traits)
-    if exhausted := fuel.spend(cut.groups, options.fusion_fuel):
-        return lower(gm, options, traits, run, {**lost, **exhausted})
+    steps = without(options.disable_passes)
+    traits = steps.traits(traits)
+    cut = _cut(run("passes", run_passes, gm, steps.passes), options, steps, traits, run, lost)
     groups = [g for g in cut.groups if g.stored]
-    bodies = run("build", lambda: [_build(cut, g) for g in groups])
+    bodies = run("build", lambda: [_build(cut, g, steps) for g in groups])
     stages = run(
-        "split", lambda: [(*split_long(b, traits), *_updates(cut, g)) for g, b in zip(groups, bodies, strict=True)]
+        "split",
+        lambda: [(*steps.split(b, traits), *_updates(cut, g, steps)) for g, b in zip(groups, bodies, strict=True)],
     )
-    schedules = run("schedule", lambda: [[choose(b, traits, chunk) for b, chunk in parts] for parts in stages])
+    schedules = run("schedule", lambda: [[steps.schedule(b, traits, chunk) for b, chunk in parts] for parts in stages])
     kernels = run(
         "emit",
         lambda: [
@@ -75,20 +72,37 @@ def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, l
     )
     by_group: dict[Group, tuple[Kernel, ...]] = dict.fromkeys(cut.groups, ())
     by_group.update(zip(groups, kernels, strict=True))
-    return Lowered(cut, by_group, run("plan", make_plan, cut, by_group))
+    return Lowered(cut, by_group, run("plan", make_plan, cut, by_group, steps.planner))
 
 
-def _build(cut: Partition, group: Group) -> GroupIR:
+def _cut(
+    gm: GraphModule, options: Options, steps: Steps, traits: Traits, run: StageRunner, lost: Mapping[str, str]
+) -> Partition:
+    """The graph cut into groups; once more where the fuel does not last for all of them."""
+    while True:
+        classes = run("classify", _classes, gm, options, steps, lost)
+        cut = run("partition", partition, gm, classes, traits)
+        exhausted = fuel.spend(cut.groups, options.fusion_fuel)
+        if not exhausted:
+            return cut
+        lost = {**lost, **exhausted}
+
+
+def _classes(gm: GraphModule, options: Options, steps: Steps, lost: Mapping[str, str]) -> Classes:
+    return steps.classes(classify(gm, options.disable_ops, lost))
+
+
+def _build(cut: Partition, group: Group, steps: Steps) -> GroupIR:
     try:
-        return collapse(build(cut, group))
+        return steps.simplify(build(cut, group))
     except ArtifactError as error:
         error.nodes = tuple(n.name for n in group.nodes)
         raise
 
 
-def _updates(cut: Partition, group: Group) -> tuple[tuple[GroupIR, Axis | None], ...]:
+def _updates(cut: Partition, group: Group, steps: Steps) -> tuple[tuple[GroupIR, Axis | None], ...]:
     """The kernels that write to the group's result at places that depend on data."""
-    return tuple((collapse(body), None) for body in build_updates(cut, group))
+    return tuple((steps.simplify(body), None) for body in build_updates(cut, group))
 
 
 def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> CachedGraph:

@@ -57,11 +57,14 @@ def graphs_of(fn: Callable[..., Any], *args: Any, ir: str = "aten", dynamic: boo
     return seen
 
 
-def interpret(fn: Callable[..., Any], *args: Any, ir: str = "aten", dynamic: bool | None = False) -> Any:
+def interpret(
+    fn: Callable[..., Any], *args: Any, ir: str = "aten", dynamic: bool | None = False, options: Any = None
+) -> Any:
     """``fn(*args)`` with every kernel run by the interpreter: needs no device."""
+    chosen = Options.parse(None, {"ir": ir, **(options or {})})
 
     def compile_one(gm: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        lowered = lower(gm, Options(ir=ir), GENERIC, StageRunner((Verifier(),)), {})  # type: ignore[arg-type]
+        lowered = lower(gm, chosen, GENERIC, StageRunner((Verifier(),)), {})
         return make_boxed_func(lambda *given: interpreted(lowered.plan)(list(given)))
 
     return run_with(compile_one, fn, *args, ir=ir, dynamic=dynamic)

@@ -180,7 +180,8 @@ def cast(x: Array, target: np.dtype[Any]) -> Array:
     return _float_to_signed(x, 64 if target.name in ("int64", "uint8", "uint32") else 32).astype(target)
 
 
-FUNCTIONS |= {f"cast_{t.name}": functools.partial(cast, target=t) for t in (*FLOATS, *INTEGERS, BOOL)}
+_CASTS: tuple[np.dtype[Any], ...] = (*FLOATS, *LOGICAL)
+FUNCTIONS |= {f"cast_{t.name}": functools.partial(cast, target=t) for t in _CASTS}
 
 
 def _define_fixed(name: str, source: str, function: Function, result: str) -> None:

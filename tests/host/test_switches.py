@@ -1,0 +1,44 @@
+"""Every step can be switched off, changes something when it is, and the numbers stay."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from aten_backend.switches import SWITCHES, without
+from support import interpret, lowered
+
+
+def program(x, w, b, y):
+    z = torch.softmax(torch.addmm(b, x, w), -1) + torch.arange(40).float()
+    return z[None] + y[:, :, None], torch.tanh(z).sum(0), x.reshape(-1).exp().sum(), torch.sin(w)
+
+
+def arguments(rows):
+    torch.manual_seed(0)
+    return torch.randn(rows, 40), torch.randn(40, 40), torch.randn(40), torch.randn(2, rows)
+
+
+def text(one) -> str:
+    return "\n".join([*(k.source.text for k in one.distinct.values()), one.plan.text])
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_a_switch_changes_what_is_made(name):
+    (usual,) = lowered(program, *arguments(1000))
+    (plain,) = lowered(program, *arguments(1000), options={"disable_passes": [name]})
+    assert text(usual) != text(plain)
+
+
+@pytest.mark.parametrize("dynamic", (False, True), ids=("static", "dynamic"))
+@pytest.mark.parametrize("name", (*SWITCHES, "all"))
+def test_a_switch_changes_no_number(name, dynamic):
+    names = list(SWITCHES) if name == "all" else [name]
+    got = interpret(program, *arguments(12), dynamic=dynamic, options={"disable_passes": names})
+    for ours, eager in zip(got, program(*arguments(12)), strict=True):
+        torch.testing.assert_close(ours, eager, rtol=1e-5, atol=1e-5)
+
+
+def test_a_name_that_is_none_is_refused():
+    with pytest.raises(KeyError):
+        without(["nothing"])
