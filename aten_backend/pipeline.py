@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 
 from aten_backend import fuel
 from aten_backend.cached import CachedGraph
+from aten_backend.numerics.planner import checked
 from aten_backend.observe import StageRunner
 from aten_backend.options import Options
 from aten_backend.switches import Steps, without
@@ -30,7 +31,7 @@ from runtime.compiler import CompiledKernel, KernelCompiler
 from runtime.devices import Device
 from runtime.errors import DeviceNotFoundError, KernelCompileError, LaunchError, ToolchainMissingError, WorkerDiedError
 from runtime.executor import link
-from runtime.plan import LaunchPlan, make_plan
+from runtime.plan import LaunchPlan, Planner, make_plan
 
 _graphs = itertools.count()
 
@@ -72,7 +73,14 @@ def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, l
     )
     by_group: dict[Group, tuple[Kernel, ...]] = dict.fromkeys(cut.groups, ())
     by_group.update(zip(groups, kernels, strict=True))
-    return Lowered(cut, by_group, run("plan", make_plan, cut, by_group, steps.planner))
+    planner = _checked(steps.planner, options, traits) if options.verify == "numerics" else steps.planner
+    return Lowered(cut, by_group, run("plan", make_plan, cut, by_group, planner))
+
+
+def _checked(planner: type[Planner], options: Options, traits: Traits) -> type[Planner]:
+    """``planner`` with every group checked as it runs."""
+    plain = dataclasses.replace(options, verify="off", fusion_fuel=None)
+    return checked(planner, lambda part: lower(part, plain, traits, StageRunner(()), {}).plan)
 
 
 def _cut(
