@@ -39,7 +39,7 @@ def work_behind(nodes: Iterable[Node], values: Mapping[str, Any]) -> Work:
     return Work(pointwise=False, length=length, magnitude=usual, halves=any(t.is_floating_point() for t in found))
 
 
-_SAMPLE = 2**16
+_SAMPLE = 2**12
 """Elements of a tensor that its median is taken of."""
 
 

@@ -53,7 +53,9 @@ def test_infinite_masks_do_not_hide_errors(monkeypatch):
 def plant(monkeypatch, op, factor=1.001):
     """Make the row of ``op`` wrong."""
     row = TABLE[op]
-    wrong = dataclasses.replace(row, lower=lambda scope, node, coords: row.lower(scope, node, coords) * factor)
+    lower = row.lower
+    assert lower is not None
+    wrong = dataclasses.replace(row, lower=lambda scope, node, coords: lower(scope, node, coords) * factor)
     monkeypatch.setitem(TABLE, op, wrong)
 
 
