@@ -37,7 +37,7 @@ def piece(
             made[node] = part.node_copy(node, lambda n: made[n])
         else:
             made[node] = part.placeholder(node.name)
-            made[node].meta.update(node.meta)
+            made[node].meta.update({k: v for k, v in node.meta.items() if k not in _CACHED})  # it is no view any more
     part.output(tuple(made[r] for r in results))
     return GraphModule(gm, part)
 
