@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -49,6 +50,8 @@ class Prober:
         self.setting, self.tell = setting, tell
         self.trials = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._spare: subprocess.Popen[bytes] | None = None
+        self._deaths = 0
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the prober
 
     def __enter__(self) -> Prober:
@@ -75,32 +78,37 @@ class Prober:
         return Outcome(**{**found, "symptom": Symptom(found["symptom"])})
 
     def _start(self) -> None:
+        """A child that is ready. Once one has died, the next one begins to trace before it is needed."""
         self.tell("tracing the target")
-        self._errors.seek(0)
-        self._errors.truncate()
-        self._process = subprocess.Popen(
+        self._process, self._spare = self._spare or self._spawn(), None
+        answer = self._receive(self._process)
+        if "unusable" in answer:
+            raise TargetError(answer["unusable"])
+        if self._deaths:
+            self._spare = self._spawn()
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        """A child that has begun to trace the target."""
+        process = subprocess.Popen(
             [sys.executable, "-m", "aten_backend.bisect.child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-        answer = self._exchange(dataclasses.asdict(self.setting))
-        if "unusable" in answer:
-            raise TargetError(answer["unusable"])
+        _send(process, dataclasses.asdict(self.setting))
+        return process
 
     def _exchange(self, message: Any) -> Answer:
         process = self._process
-        assert process is not None and process.stdin is not None and process.stdout is not None
-        ready: list[Any] = []
-        line = b""
-        try:
-            process.stdin.write(json.dumps(message).encode() + b"\n")
-            process.stdin.flush()
-            ready, _, _ = select.select([process.stdout], [], [], self.setting.timeout)
-            line = process.stdout.readline() if ready else b""
-        except BrokenPipeError:
-            ready = [process.stdout]
+        assert process is not None
+        _send(process, message)
+        return self._receive(process)
+
+    def _receive(self, process: subprocess.Popen[bytes]) -> Answer:
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], self.setting.timeout)
+        line = process.stdout.readline() if ready else b""
         if line:
             return json.loads(line)
         raise self._died(process, hung=not ready)
@@ -110,6 +118,7 @@ class Prober:
             process.kill()
         code = process.wait()
         self._process = None
+        self._deaths += 1
         self._errors.seek(0)
         tail = self._errors.read().decode(errors="replace")[-2000:]
         if hung:
@@ -118,8 +127,15 @@ class Prober:
         return DiedError(Outcome(Symptom.CRASH, f"the process ended with {name}"), tail)
 
     def _end(self) -> None:
-        if self._process is not None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            self._process.wait()
-            self._process = None
+        for process in filter(None, (self._process, self._spare)):
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait()
+        self._process = self._spare = None
+
+
+def _send(process: subprocess.Popen[bytes], message: Any) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # a child that is gone is met when its answer is read
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()

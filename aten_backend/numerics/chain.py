@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from aten_backend.numerics.policy import Work, work_of
 from lowering import graph
+from lowering.classify import CHEAP
 from lowering.ops import TABLE, Kind
 
 
@@ -21,22 +22,26 @@ def computes(node: Node) -> bool:
 def work_behind(nodes: Iterable[Node], values: Mapping[str, Any]) -> Work:
     """The work of the ops among ``nodes``, which are closed under arguments; ``values`` has what eager computes.
 
-    A single op is judged as it is. In a chain, each op and each term of the longest sum may add an error, in steps of
-    what is usual among all values on the way: the median, as the largest is often a mask's -1e9 and no number at all.
-    Where the chain makes small errors large, eager's own are large as well, and the policy allows for those.
+    A single cheap op is judged element by element. In a chain, and a formula such as gelu's is one, each op and each
+    term of the longest sum may add an error, in steps of what is usual among all values on the way: the median, as the
+    largest is often a mask's -1e9 and no number at all. Where the chain makes small errors large, eager's own are large
+    as well, and the policy allows for those.
     """
     nodes = list(nodes)
     ops = [n for n in nodes if computes(n)]
-    if len(ops) == 1:
-        row = TABLE.get(ops[0].target)
-        return work_of(
-            map(values.get, map(str, ops[0].all_input_nodes)), row is not None and row.kind is Kind.POINTWISE
-        )
+    if len(ops) == 1 and _is_one_step(ops[0]):
+        return work_of((values.get(n.name) for n in ops[0].all_input_nodes), pointwise=True)
     found = [t for n in nodes for t in _tensors(values.get(n.name))]
     usual = max((_median(t) for t in found if t.is_floating_point()), default=1.0)
     length = len(ops) + max((_terms(n, values) for n in ops), default=1)
     # what is discrete may be decided by numbers that differ by rounding, as with half types
     return Work(pointwise=False, length=length, magnitude=usual, halves=any(t.is_floating_point() for t in found))
+
+
+def _is_one_step(node: Node) -> bool:
+    """Whether the op is one operation for each element, which rounds once."""
+    row = TABLE.get(node.target)
+    return row is not None and row.kind is Kind.POINTWISE and row.cost <= CHEAP
 
 
 _SAMPLE = 2**12

@@ -1,5 +1,4 @@
-"""`xpu-aten bisect` on a BERT with a fault planted in each of five places: the culprit is named, and a small script shows
-it."""
+"""`xpu-aten bisect` with faults planted in the compiler: the culprit is named, and a small script shows it."""
 
 from __future__ import annotations
 
@@ -9,12 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from support import ROOT
 
 PLANTED = Path(__file__).with_name("planted")
 
-pytestmark = [pytest.mark.device, pytest.mark.slow, pytest.mark.models]
+pytestmark = [pytest.mark.device, pytest.mark.slow]
 
 FAULTS = {
     "op_row": ("op", "aten.gelu.default"),
@@ -32,6 +32,38 @@ def bisect(*arguments: str) -> tuple[int, dict]:
     return ended.returncode, json.loads(ended.stdout)
 
 
+def small():
+    """A target that is traced in no time."""
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 8)
+    return torch.nn.Sequential(*layers), (torch.randn(4, 6, 16),)
+
+
+def test_nothing_is_wrong(tmp_path):
+    code, found = bisect(f"{__file__}:small", "--out", str(tmp_path), "--train")
+    assert code == 0
+    assert found is None
+
+
+@pytest.mark.parametrize(
+    ("name", "symptom", "culprit"),
+    [
+        ("op_row", "wrong numbers", ("op", "aten.gelu.default")),
+        ("crash", "crash", ("op", "aten.gelu.default")),
+        ("no_compile", "compile failure", ("op", "aten.gelu.default")),
+    ],
+)
+def test_other_symptoms_and_dynamic_sizes(name, symptom, culprit, tmp_path):
+    plugin = str(PLANTED / f"{name}.py")
+    code, found = bisect(f"{__file__}:small", "--plugin", plugin, "--out", str(tmp_path), "--dynamic")
+    assert code == 1
+    assert found["symptom"] == symptom
+    assert (found["culprit"]["kind"], found["culprit"]["name"]) == culprit
+    assert found["reproduces"]
+    assert len(found["ops"]) <= 3
+
+
+@pytest.mark.models
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_culprit_is_named_and_shown(name, tmp_path):
     plugin = str(PLANTED / f"{name}.py")

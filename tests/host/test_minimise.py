@@ -19,13 +19,17 @@ def live(part):
     """What of a part of the chain its results are computed from, within the part."""
     inside, found = set(part.inside), set()
     for name in part.results:
-        while name in inside:
-            found.add(name)
-            name = f"n{int(name[1:]) - 1}"
+        place = int(name[1:])
+        while f"n{place}" in inside:
+            found.add(f"n{place}")
+            place -= 1
     return found
 
 
-def least(needed, start=Part(CALLS, ("n199",))):
+WHOLE = Part(CALLS, ("n199",))
+
+
+def least(needed, start=WHOLE):
     tried = []
 
     def shows(part):
