@@ -5,28 +5,33 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
+import pathlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from torch._dynamo.utils import counters
 from torch.fx import GraphModule, Node
 
 from aten_backend import fuel
+from aten_backend.autotune import Launch, Tuner
 from aten_backend.cached import CachedGraph
 from aten_backend.numerics.planner import checked
 from aten_backend.observe import StageRunner
 from aten_backend.options import Options
 from aten_backend.switches import Steps, without
+from lowering.assemble import Kernel, Phase
 from lowering.build import build, build_updates
+from lowering.chain import chain
 from lowering.classify import Classes, Refusal, classify, op_name
-from lowering.emit import Kernel, emit
+from lowering.emit import emit
 from lowering.errors import ArtifactError, UnsupportedOpError, user_line
 from lowering.index import Axis
 from lowering.ir import GroupIR, Reduce
-from lowering.partition import Group, Partition, partition
+from lowering.partition import Extern, Group, Partition, partition
 from lowering.passes import run_passes
 from lowering.target import GENERIC, Traits
 from runtime import compiler, devices
+from runtime.cache import default_dir
 from runtime.compiler import CompiledKernel, KernelCompiler
 from runtime.devices import Device
 from runtime.errors import DeviceNotFoundError, KernelCompileError, LaunchError, ToolchainMissingError, WorkerDiedError
@@ -52,9 +57,17 @@ class Lowered:
         return {k.source.name: k for k in self.plan.kernels}
 
 
-def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, lost: Mapping[str, str]) -> Lowered:
-    """FX graph to launch plan. ``lost`` has nodes that an earlier attempt could not compile, with the reason."""
-    steps = without(options.disable_passes)
+def lower(
+    gm: GraphModule,
+    options: Options,
+    traits: Traits,
+    run: StageRunner,
+    lost: Mapping[str, str],
+    tune: Callable[[Sequence[Launch], Partition], list[Launch]] | None = None,
+) -> Lowered:
+    """FX graph to launch plan. ``lost`` has nodes that an earlier attempt could not compile, with the reason; ``tune``
+    may replace launches by others that do the same."""
+    steps = _steps(options)
     traits = steps.traits(traits)
     cut = _cut(run("passes", run_passes, gm, steps.passes), options, steps, traits, run, lost)
     groups = [g for g in cut.groups if g.stored]
@@ -63,18 +76,25 @@ def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, l
         "split",
         lambda: [(*steps.split(b, traits), *_updates(cut, g, steps)) for g, b in zip(groups, bodies, strict=True)],
     )
-    schedules = run("schedule", lambda: [[steps.schedule(b, traits, chunk) for b, chunk in parts] for parts in stages])
-    kernels = run(
-        "emit",
-        lambda: [
-            tuple(emit(b, s, traits.local_memory) for (b, _), s in zip(parts, chosen, strict=True))
-            for parts, chosen in zip(stages, schedules, strict=True)
-        ],
+    phases = run(
+        "schedule", lambda: [[Phase(b, steps.schedule(b, traits, chunk)) for b, chunk in parts] for parts in stages]
     )
+    launches = run("chain", _chain, cut, dict(zip(groups, phases, strict=True)), traits)
+    if tune is not None:
+        launches = run("tune", tune, launches, cut)
+    kernels = run("emit", lambda: [emit(launch, traits.local_memory) for launch, _ in launches])
     by_group: dict[Group, tuple[Kernel, ...]] = dict.fromkeys(cut.groups, ())
-    by_group.update(zip(groups, kernels, strict=True))
+    for kernel, (_, owners) in zip(kernels, launches, strict=True):
+        for group in dict.fromkeys(owners):
+            by_group[group] = (*by_group[group], kernel)
     planner = _checked(steps.planner, options, traits) if options.verify == "numerics" else steps.planner
     return Lowered(cut, by_group, run("plan", make_plan, cut, by_group, planner))
+
+
+def _steps(options: Options) -> Steps:
+    """The steps that ``options`` leave on. Who checks groups one by one wants launches of one group each."""
+    alone = ("chain",) if options.verify == "numerics" else ()
+    return without((*options.disable_passes, *alone))
 
 
 def _checked(planner: type[Planner], options: Options, traits: Traits) -> type[Planner]:
@@ -108,6 +128,17 @@ def _build(cut: Partition, group: Group, steps: Steps) -> GroupIR:
         raise
 
 
+def _chain(cut: Partition, phases: Mapping[Group, Sequence[Phase]], traits: Traits) -> list[Launch]:
+    """Launches in order."""
+    launches = []
+    for is_extern, steps in itertools.groupby(cut.steps, lambda step: isinstance(step, Extern)):
+        owners = [(p, g) for g in steps if isinstance(g, Group) for p in phases.get(g, ())] if not is_extern else []
+        rest = iter(owners)
+        for launch in chain([p for p, _ in owners], traits):
+            launches.append((launch, tuple(g for _, g in itertools.islice(rest, len(launch)))))
+    return launches
+
+
 def _updates(cut: Partition, group: Group, steps: Steps) -> tuple[tuple[GroupIR, Axis | None], ...]:
     """The kernels that write to the group's result at places that depend on data."""
     return tuple((steps.simplify(body), None) for body in build_updates(cut, group))
@@ -119,9 +150,10 @@ def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> Cached
     lost: dict[str, str] = {}
     device = _open(gm, options, lost)
     traits = GENERIC if device is None else traits_of(device)
+    tune = _tuner(options, device, traits) if options.autotune and device is not None else None
     while True:
         try:
-            lowered = lower(gm, options, traits, run, lost)
+            lowered = lower(gm, options, traits, run, lost, tune)
         except ArtifactError as error:
             _lose_group(error, options, lost)
             continue
@@ -144,6 +176,11 @@ def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> Cached
     return CachedGraph(
         lowered.plan.text, dict(lowered.plan.constants), kernels, options.device, counts, not lost, graph
     )
+
+
+def _tuner(options: Options, device: Device, traits: Traits) -> Tuner:
+    folder = pathlib.Path(options.cache_dir) if options.cache_dir is not None else default_dir()
+    return Tuner(device, traits, compiler_for(options), folder / "tuned" if options.cache else None)
 
 
 def compile_kernels(lowered: Lowered, workers: KernelCompiler) -> dict[str, CompiledKernel]:

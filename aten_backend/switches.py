@@ -72,6 +72,7 @@ SWITCHES: dict[str, Switch] = {
     "split": _instead("a long reduction stays one kernel", split=unsplit),
     "schedule": _instead("one work-item a row, loops in the group's order", schedule=plainest),
     "plan": _instead("every kernel is waited for, no memory is given back or used again", planner=PlainPlanner),
+    "chain": _limit("each group is a launch of its own", solo_work=0),
     "keep": _limit("values are computed again, not kept in work-group memory", local_memory=0),
     "inline": _instead("every op is computed once, by its own group", classes=_nothing_inline),
     "fusion": _limit("each op is a kernel of its own", max_group_nodes=1),

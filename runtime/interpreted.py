@@ -70,14 +70,14 @@ class _Memories:
 
 
 _ADDRESS = re.compile(r"\b(\w+)\.data_ptr\(\)")
-_INLINE = re.compile(r"\bout=empty_strided\(")
+_INLINE = re.compile(r"\bout=(?:empty_strided|allocate)\(")
 
 
 def interpreted(plan: LaunchPlan) -> Callable[[list[Any]], tuple[Any, ...]]:
     """``plan`` as a function of its inputs as one list, which it empties. Raises lowering.interpret's KernelFault."""
     memories = _Memories()
     scope = namespace(plan.constants, [memories.launcher(k.source) for k in plan.kernels], memories.wait)
-    scope |= {"empty_strided": memories.empty_strided, "pointer": memories.pointer}
+    scope |= dict.fromkeys(("empty_strided", "allocate"), memories.empty_strided) | {"pointer": memories.pointer}
     text = _INLINE.sub("out=torch.empty_strided(", _ADDRESS.sub(r"pointer(\1)", plan.text))  # ATen writes those itself
     exec(compile(text, "<xpu_aten plan, interpreted>", "exec"), scope)
     call: Callable[[list[Any]], tuple[Any, ...]] = scope["call"]

@@ -89,9 +89,10 @@ def capture(fn: Callable[..., Any], args: Sequence[Any], ir: str, dynamic: bool 
 
 
 def call(fn: Callable[..., Any], args: Sequence[Any], train: bool) -> list[torch.Tensor]:
-    """The results of one call, and of the backward pass where that is asked for."""
+    """The results of one call, without gradients or with the backward pass."""
     torch.manual_seed(0)
-    results = tensors(fn(*args))
+    with torch.set_grad_enabled(train):
+        results = tensors(fn(*args))
     if train:
         for t in leaves(fn, args):
             t.grad = None

@@ -79,7 +79,8 @@ class Session:
     def write(self, request: Request) -> Any:
         """Write a part of a graph as a script; the number of its calls."""
         subject = self._subject(request)
-        return write_script(subject, request["path"], request["title"], request["made"], self.setting)
+        setting = {**self.setting, "options": {**self.setting["options"], **request["options"]}}
+        return write_script(subject, request["path"], request["title"], request["made"], setting)
 
     def _subject(self, request: Request) -> Subject:
         number = request["graph"]

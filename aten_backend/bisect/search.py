@@ -163,7 +163,7 @@ class Search:
         for made_up in (True, False) if made else (False,):
             self.prober.ask(
                 "write", graph=self.graph, inside=part.inside, results=part.results, path=str(path), title=title,
-                made=made_up,
+                made=made_up, options={"fallback": "error"} if self.first.symptom is Symptom.COMPILE else {},
             )  # fmt: skip
             self.prober.tell("running the script")
             ended = subprocess.run([sys.executable, str(path)], capture_output=True, check=False)

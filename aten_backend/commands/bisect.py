@@ -34,7 +34,9 @@ def add(commands: Any) -> None:
     command.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the backend")
     command.add_argument("--plugin", action="append", default=[], metavar="P", help="module or file.py to import first")
     command.add_argument("--dynamic", action="store_true", help="compile with dynamic=True")
-    command.add_argument("--train", action="store_true", help="run the backward pass of the sum of the results too")
+    command.add_argument(
+        "--train", action="store_true", help="with gradients, and the backward pass of the sum of the results"
+    )
     command.add_argument(
         "--slower-than", type=float, metavar="X", help="a graph that takes more than X times eager's time is at fault"
     )

@@ -16,8 +16,8 @@ from aten_backend.numerics.locate import BadNode, Relower, first_bad_node
 from aten_backend.numerics.policy import Fault, judge
 from aten_backend.numerics.reference import eager_values, exact_values, snapshot
 from lowering import graph
+from lowering.assemble import Kernel
 from lowering.classify import op_name
-from lowering.emit import Kernel
 from lowering.errors import user_line
 from lowering.partition import Group, Partition
 from lowering.pieces import computed_by, piece, reads

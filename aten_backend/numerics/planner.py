@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from aten_backend.numerics.check import NumericsCheck
 from aten_backend.numerics.locate import Relower
-from lowering.emit import Kernel
+from lowering.assemble import Kernel
 from lowering.partition import Group, Partition
 from runtime.plan import Planner
 

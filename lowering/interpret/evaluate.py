@@ -53,6 +53,10 @@ class Evaluator:
         """A barrier or a work-group operation."""
         raise NotImplementedError
 
+    def ticket(self, name: str) -> Array:
+        """The counter ``name``, which is increased by one for each active work-item, as it was before."""
+        raise NotImplementedError
+
     # ---- expressions -------------------------------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> Array:
@@ -154,6 +158,9 @@ class Evaluator:
         if isinstance(node.func, ast.Attribute):
             return self._method(node, node.func)
         assert isinstance(node.func, ast.Name)
+        if node.func.id == "take_ticket":
+            assert isinstance(node.args[0], ast.Name)
+            return self.ticket(node.args[0].id)
         name, args = node.func.id, [self.value(a) for a in node.args]
         if name in ("min", "max"):
             return functools.reduce(np.minimum if name == "min" else np.maximum, args)

@@ -33,8 +33,9 @@ Array = np.ndarray[Any, Any]
 BATCH = 2**18
 """Work-items that run together, at least one work-group: what bounds the memory that values take."""
 
-FLAG = "error"
-"""The parameter that all work-items may write at once: they report faults of the data there, any one of them."""
+FLAGS = frozenset({"error", "tickets"})
+"""Parameters that are outside the rule on races: any of the work-items that find a fault of the data writes to the one,
+and the other is an atomic counter."""
 
 
 def run_kernel(source: KernelSource, args: Sequence[Pointer | int | float], global_size: Sequence[int]) -> None:
@@ -69,11 +70,12 @@ class _Launch:
         self.counts = tuple(n // m for n, m in zip(size, self.local, strict=True))
         self.lanes, self.groups = math.prod(self.local), math.prod(self.counts)
         self.batch = max(BATCH // self.lanes, 1)
-        given = [p for p in source.params if p.kind != "local"]
+        given = [p for p in source.params if p.kind not in ("local", "counter")]
         bound = dict(zip((p.name for p in given), args, strict=True))
         self.pointers = {n: a for n, a in bound.items() if isinstance(a, Pointer)}
+        self.pointers |= {p.name: Pointer(Memory(np.zeros(1, p.dtype))) for p in source.params if p.kind == "counter"}
         self.scalars = {p.name: np.asarray(bound[p.name], p.dtype) for p in given if p.kind == "scalar"}
-        written = {_base(t) for s in ast.walk(function) for t in _targets(s) if isinstance(t, ast.Subscript)} - {FLAG}
+        written = {_base(t) for s in ast.walk(function) for t in _targets(s) if isinstance(t, ast.Subscript)} - FLAGS
         shared = {id(p.memory): p.memory for n, p in self.pointers.items() if n in written}
         self.shared = tuple(shared.values())
 
@@ -230,7 +232,7 @@ class _Batch(Evaluator):
         memory, places = self._locate(name, place)
         if memory.initialised is not None and not memory.initialised[places].all():
             raise self.fault(UninitialisedReadError, f"{name} is read where nothing was written")
-        if memory.shadow is not None and name != FLAG:
+        if memory.shadow is not None and name not in FLAGS:
             self._refuse_race(name, place, memory.shadow.read(places, self._accesses()))
         result = np.zeros(self.active.shape, memory.values.dtype)
         result[self.active] = memory.values[places]
@@ -238,7 +240,7 @@ class _Batch(Evaluator):
 
     def _store(self, name: str, place: Array, value: Array) -> None:
         memory, places = self._locate(name, place)
-        if memory.shadow is not None and name != FLAG:
+        if memory.shadow is not None and name not in FLAGS:
             self._refuse_race(name, place, memory.shadow.write(places, self._accesses()))
         stored = cast(value, memory.values.dtype) if value.dtype != memory.values.dtype else value
         memory.values[places] = np.broadcast_to(stored, self.active.shape)[self.active]
@@ -263,11 +265,23 @@ class _Batch(Evaluator):
         group, lane = np.unravel_index(self.group, launch.counts), np.unravel_index(self.lane, launch.local)
         if method == "get_id":
             return group[dimension] * launch.local[dimension] + lane[dimension]
-        found: dict[str, Any] = {"get_local_id": lane, "get_group_id": group}
+        counts = tuple(np.asarray(n, np.int64) for n in launch.counts)
+        found: dict[str, Any] = {"get_local_id": lane, "get_group_id": group, "get_group_range": counts}
         if method not in found or launch.source.local_size is None:
             raise self.fault(KernelTypeError, f"{method} is not for this kind of kernel")
         result: Array = found[method][dimension]
         return result
+
+    def ticket(self, name: str) -> Array:
+        """Each active work-item's number in the order in which they ask. Who gets the last one sees what all
+        work-groups wrote before they asked."""
+        counter = self.launch.pointers[name].memory.values
+        taken = np.cumsum(self.active) - 1 + int(counter[0])
+        counter[0] += int(self.active.sum())
+        if int(counter[0]) == self.launch.groups:
+            for memory in self.launch.shared:
+                memory.watch()
+        return taken.astype(counter.dtype)
 
     def collective(self, name: str, args: list[Array]) -> Array:
         """A barrier or a group operation, which all work-items of a group must reach."""

@@ -45,7 +45,13 @@ def floats(count: int) -> np.ndarray:
 
 
 def test_every_function_of_the_language_is_there():
-    known = {*interpreted_language.FUNCTIONS, *interpreted_language.GROUP_FUNCTIONS, "barrier", "group_broadcast"}
+    known = {
+        *interpreted_language.FUNCTIONS,
+        *interpreted_language.GROUP_FUNCTIONS,
+        "barrier",
+        "group_broadcast",
+        "take_ticket",
+    }
     assert known == LANGUAGE
 
 

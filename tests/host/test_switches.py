@@ -10,8 +10,14 @@ from support import interpret, lowered
 
 
 def program(x, w, b, y):
-    z = torch.softmax(torch.addmm(b, x, w), -1) + torch.arange(40).float()
-    return z[None] + y[:, :, None], torch.tanh(z).sum(0), x.reshape(-1).exp().sum(), torch.sin(w)
+    places = torch.arange(40).float()
+    z = torch.softmax(torch.addmm(b, x, w), -1) + places
+    return (
+        z[None] + y[:, :, None],
+        torch.tanh(z).sum(0),
+        x.reshape(-1).exp().sum(),
+        torch.sin(w) @ torch.cos(w + places),
+    )
 
 
 def arguments(rows):

@@ -93,11 +93,11 @@ def test_memory_given_away_too_early(monkeypatch):
     allocate = Planner._allocate
     known: dict[tuple, str] = {}
 
-    def wrong(self, name, shape, strides, dtype):
-        if (earlier := known.setdefault(tuple(shape), name)) != name:
+    def wrong(self, name, layout):
+        if (earlier := known.setdefault(layout, name)) != name:
             self.lines.append(f"{name} = {earlier}")
         else:
-            allocate(self, name, shape, strides, dtype)
+            allocate(self, name, layout)
 
     monkeypatch.setattr(Planner, "_allocate", wrong)
 
