@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from support import ROOT
 
 PLANTED = Path(__file__).with_name("planted")
+SMALL = f"{PLANTED / 'small.py'}:target"
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
@@ -32,15 +32,8 @@ def bisect(*arguments: str) -> tuple[int, dict]:
     return ended.returncode, json.loads(ended.stdout)
 
 
-def small():
-    """A target that is traced in no time."""
-    torch.manual_seed(0)
-    layers = torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 8)
-    return torch.nn.Sequential(*layers), (torch.randn(4, 6, 16),)
-
-
 def test_nothing_is_wrong(tmp_path):
-    code, found = bisect(f"{__file__}:small", "--out", str(tmp_path), "--train")
+    code, found = bisect(SMALL, "--out", str(tmp_path), "--train")
     assert code == 0
     assert found is None
 
@@ -55,7 +48,7 @@ def test_nothing_is_wrong(tmp_path):
 )
 def test_other_symptoms_and_dynamic_sizes(name, symptom, culprit, tmp_path):
     plugin = str(PLANTED / f"{name}.py")
-    code, found = bisect(f"{__file__}:small", "--plugin", plugin, "--out", str(tmp_path), "--dynamic")
+    code, found = bisect(SMALL, "--plugin", plugin, "--out", str(tmp_path), "--dynamic")
     assert code == 1
     assert found["symptom"] == symptom
     assert (found["culprit"]["kind"], found["culprit"]["name"]) == culprit
