@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from aten_backend.commands import cache, compare, doctor, dump, explain, profile, warm
+from aten_backend.commands import bisect, cache, compare, doctor, dump, explain, profile, warm
 from aten_backend.comparison.backends import BackendError
 from aten_backend.comparison.records import RecordError
 from aten_backend.comparison.warm import StartError
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="xpu-aten", description="Tools of the xpu_aten backend of torch.compile.")
     commands = parser.add_subparsers(dest="command", required=True)
-    for command in (doctor, explain, dump, profile, compare, warm, cache):
+    for command in (doctor, explain, dump, profile, bisect, compare, warm, cache):
         command.add(commands)
     return parser
 

@@ -14,14 +14,16 @@ from torch.fx import GraphModule, Node
 from aten_backend import fuel, portable
 from aten_backend.autotune import Launch, Tuner
 from aten_backend.cached import CachedGraph
+from aten_backend.numerics.planner import checked
 from aten_backend.observe import StageRunner
 from aten_backend.once import warn_once
 from aten_backend.options import Options
+from aten_backend.switches import Steps, without
 from lowering import graph
 from lowering.assemble import Kernel, Phase
 from lowering.build import build, build_updates
 from lowering.chain import chain
-from lowering.classify import Refusal, classify, op_name
+from lowering.classify import Classes, Refusal, classify, op_name
 from lowering.emit import emit
 from lowering.errors import ArtifactError, UnsupportedOpError, user_line
 from lowering.index import Axis
@@ -29,9 +31,6 @@ from lowering.ir import GroupIR, Reduce
 from lowering.overwrite import unsafe_writes
 from lowering.partition import Extern, Group, Partition, partition
 from lowering.passes import run_passes
-from lowering.schedule import choose
-from lowering.simplify import collapse
-from lowering.split import split_long
 from lowering.target import GENERIC, Traits
 from runtime import compiler, devices
 from runtime.cache import default_dir
@@ -39,7 +38,7 @@ from runtime.compiler import CompiledKernel, KernelCompiler
 from runtime.devices import Device
 from runtime.errors import DeviceNotFoundError, KernelCompileError, LaunchError, ToolchainMissingError, WorkerDiedError
 from runtime.executor import link
-from runtime.plan import LaunchPlan, make_plan
+from runtime.plan import LaunchPlan, Planner, make_plan
 
 _graphs = itertools.count()
 
@@ -70,17 +69,13 @@ def lower(
 ) -> Lowered:
     """FX graph to launch plan. ``lost`` has nodes that an earlier attempt could not compile, with the reason; ``tune``
     may replace launches by others that do the same."""
-    gm = run("passes", run_passes, gm)
-    classes = run("classify", classify, gm, options.disable_ops, lost)
-    cut = run("partition", partition, gm, classes, traits)
-    if exhausted := fuel.spend(cut.groups, options.fusion_fuel):
-        return lower(gm, options, traits, run, {**lost, **exhausted}, tune)
-    groups = [g for g in cut.groups if g.stored]
-    bodies = run("build", lambda: [_build(cut, g) for g in groups])
-    if unsafe := unsafe_writes(cut, groups, bodies):
-        return lower(gm, options, traits, run, {**lost, **unsafe}, tune)
-    stages = run("split", lambda: [_kernels(cut, g, b, traits) for g, b in zip(groups, bodies, strict=True)])
-    phases = run("schedule", lambda: [[Phase(b, choose(b, traits, chunk)) for b, chunk in parts] for parts in stages])
+    steps = _steps(options)
+    traits = steps.traits(traits)
+    cut, groups, bodies = _groups(run("passes", run_passes, gm, steps.passes), options, steps, traits, run, lost)
+    stages = run("split", lambda: [_kernels(cut, g, b, steps, traits) for g, b in zip(groups, bodies, strict=True)])
+    phases = run(
+        "schedule", lambda: [[Phase(b, steps.schedule(b, traits, chunk)) for b, chunk in parts] for parts in stages]
+    )
     launches = run("chain", _chain, cut, dict(zip(groups, phases, strict=True)), traits)
     if tune is not None:
         launches = run("tune", tune, launches, cut)
@@ -89,12 +84,48 @@ def lower(
     for kernel, (_, owners) in zip(kernels, launches, strict=True):
         for group in dict.fromkeys(owners):
             by_group[group] = (*by_group[group], kernel)
-    return Lowered(cut, by_group, run("plan", make_plan, cut, by_group))
+    planner = _checked(steps.planner, options, traits) if options.verify == "numerics" else steps.planner
+    return Lowered(cut, by_group, run("plan", make_plan, cut, by_group, planner))
 
 
-def _build(cut: Partition, group: Group) -> GroupIR:
+def _steps(options: Options) -> Steps:
+    """The steps that ``options`` leave on. Who checks groups one by one wants launches of one group each."""
+    alone = ("chain",) if options.verify == "numerics" else ()
+    return without((*options.disable_passes, *alone))
+
+
+def _checked(planner: type[Planner], options: Options, traits: Traits) -> type[Planner]:
+    """``planner`` with every group checked as it runs."""
+    plain = dataclasses.replace(options, verify="off", fusion_fuel=None)
+    return checked(planner, lambda part: lower(part, plain, traits, StageRunner(()), {}).plan)
+
+
+def _groups(
+    gm: GraphModule, options: Options, steps: Steps, traits: Traits, run: StageRunner, lost: Mapping[str, str]
+) -> tuple[Partition, list[Group], list[GroupIR]]:
+    """The graph cut into groups, and what each with a result computes; once more where the fuel does not last for all
+    of them, or one would write to memory that it still has to read."""
+    while True:
+        classes = run("classify", _classes, gm, options, steps, lost)
+        cut = run("partition", partition, gm, classes, traits)
+        if exhausted := fuel.spend(cut.groups, options.fusion_fuel):
+            lost = {**lost, **exhausted}
+            continue
+        groups = [g for g in cut.groups if g.stored]
+        bodies = run("build", lambda cut=cut, groups=groups: [_build(cut, g, steps) for g in groups])
+        unsafe = unsafe_writes(cut, groups, bodies)
+        if not unsafe:
+            return cut, groups, bodies
+        lost = {**lost, **unsafe}
+
+
+def _classes(gm: GraphModule, options: Options, steps: Steps, lost: Mapping[str, str]) -> Classes:
+    return steps.classes(classify(gm, options.disable_ops, lost))
+
+
+def _build(cut: Partition, group: Group, steps: Steps) -> GroupIR:
     try:
-        return collapse(build(cut, group))
+        return steps.simplify(build(cut, group))
     except ArtifactError as error:
         error.nodes = tuple(n.name for n in group.nodes)
         raise
@@ -111,12 +142,14 @@ def _chain(cut: Partition, phases: Mapping[Group, Sequence[Phase]], traits: Trai
     return launches
 
 
-def _kernels(cut: Partition, group: Group, body: GroupIR, traits: Traits) -> tuple[tuple[GroupIR, Axis | None], ...]:
+def _kernels(
+    cut: Partition, group: Group, body: GroupIR, steps: Steps, traits: Traits
+) -> tuple[tuple[GroupIR, Axis | None], ...]:
     """The group's kernels: those that make its results, then those that write to them at places that depend on data.
     Where these write in place, there is nothing to make."""
-    updates = tuple((collapse(update), None) for update in build_updates(cut, group))
+    updates = tuple((steps.simplify(update), None) for update in build_updates(cut, group))
     in_place = updates and graph.destination(group.nodes[0]) is not None
-    return updates if in_place else (*split_long(body, traits), *updates)
+    return updates if in_place else (*steps.split(body, traits), *updates)
 
 
 def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> CachedGraph:

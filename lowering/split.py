@@ -33,6 +33,11 @@ def split_long(group: ir.GroupIR, traits: Traits) -> tuple[tuple[ir.GroupIR, Axi
     return (_partial(group, stage, reductions, chunk), chunk), (_final(group, varies, stage, reductions, chunk), None)
 
 
+def unsplit(group: ir.GroupIR, traits: Traits) -> tuple[tuple[ir.GroupIR, Axis | None], ...]:
+    """``group`` in one kernel, however long its reductions are."""
+    return ((group, None),)
+
+
 def _is_worth_it(group: ir.GroupIR, traits: Traits) -> bool:
     plain = all(
         not isinstance(s, ir.Scan) and not (isinstance(s, ir.Reduce) and s.fn.startswith("arg")) for s in group.body

@@ -474,6 +474,25 @@ def namespace(
     return {**names, **constants, **{f"k{i}": launch for i, launch in enumerate(launches)}}
 
 
-def make_plan(partition: Partition, kernels: Mapping[Group, tuple[Kernel, ...]]) -> LaunchPlan:
-    """The plan of ``partition``. ``kernels`` has what each group launches, in order."""
-    return Planner(partition, kernels).run()
+class PlainPlanner(Planner):
+    """The plan with the least to go wrong: each kernel is waited for, and nothing is forgotten before the end."""
+
+    def _launch(self, kernel: Kernel) -> None:
+        super()._launch(kernel)
+        self._wait()
+
+    def _allocate(self, name: str, layout: Layout) -> None:
+        self.lines.append(f"{name} = {self._empty(layout)}")
+
+    def _in_place(self, node: Node, kernel: Kernel) -> str | None:
+        return None
+
+    def _retire(self) -> None:
+        pass
+
+
+def make_plan(
+    partition: Partition, kernels: Mapping[Group, tuple[Kernel, ...]], planner: type[Planner] = Planner
+) -> LaunchPlan:
+    """The plan of ``partition``, as ``planner`` writes it. ``kernels`` has what each group launches, in order."""
+    return planner(partition, kernels).run()

@@ -89,14 +89,14 @@ def test_device_is_never_opened(monkeypatch):
 
 def test_what_would_make_it_better():
     def model(x, w):
-        y = torch.special.zeta((x * 2).exp(), x)
+        y = (x * 2).exp().view(torch.int32)
         return y.sin().t().contiguous() @ w
 
     found = aten_backend.explain(model, torch.randn(32, 32), torch.randn(32, 32))
     split, copy = sorted(found.advice, key=lambda a: a.kind, reverse=True)
     assert (split.kind, copy.kind) == ("split", "copy")
-    assert "aten.special_zeta.default keeps the kernels of exp and" in split.text
-    assert "zeta" in split.source and "contiguous" in copy.source
+    assert "aten.view.dtype keeps the kernels of exp and" in split.text
+    assert "view" in split.source and "contiguous" in copy.source
     assert "aten.mm.default" in copy.text and copy.bytes == 2 * 32 * 32 * 4
     assert "what would make it better" in str(found)
     assert json.loads(found.to_json())["advice"][0]["kind"] in ("split", "copy")

@@ -22,9 +22,9 @@ from torch.testing._internal.opinfo.core import BinaryUfuncInfo, OpInfo, UnaryUf
 from torch.utils._pytree import tree_flatten, tree_map
 
 import aten_backend.backend as backend_module
+from aten_backend.numerics.policy import Work, compare, work_of
 from aten_backend.observe import StageRunner
 from lowering.partition import Partition
-from numerics.policy import Work, compare, work_of
 
 OPS: dict[str, OpInfo] = {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
 """Every op of the database by its name and variant."""

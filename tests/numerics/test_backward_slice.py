@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from aten_backend.numerics.policy import compare, work_of
 from numerics import modules, opinfo
 from numerics.opinfo import Outcome, Verdict
-from numerics.policy import compare, work_of
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
