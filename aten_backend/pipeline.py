@@ -139,7 +139,7 @@ def compiler_for(options: Options) -> KernelCompiler:
     return compiler.shared(options.compiler_python, workers, options.cache_dir, options.cache)
 
 
-def _addressing_host_memory(device: Device) -> Device:
+def addressing_host_memory(device: Device) -> Device:
     """``device``, unless its kernels cannot read tensors where torch has them."""
     if not device.traits.shared_system_usm:
         raise DeviceNotFoundError(
@@ -152,7 +152,7 @@ def _addressing_host_memory(device: Device) -> Device:
 def device_opens(options: Options) -> bool:
     """Whether the device that ``options`` name can be used here."""
     try:
-        _addressing_host_memory(devices.resolve(options.device))
+        addressing_host_memory(devices.resolve(options.device))
     except (DeviceNotFoundError, ToolchainMissingError, LaunchError):
         return False  # compile_graph meets it again, and reports it
     return True
@@ -180,7 +180,7 @@ def _calls(gm: GraphModule) -> list[Node]:
 def _open(gm: GraphModule, options: Options, lost: dict[str, str]) -> Device | None:
     """The device, or None with every node ``lost`` when there is none and the user allows eager."""
     try:
-        return _addressing_host_memory(devices.resolve(options.device))
+        return addressing_host_memory(devices.resolve(options.device))
     except (DeviceNotFoundError, ToolchainMissingError, LaunchError) as error:
         if options.fallback == "error":
             raise

@@ -53,6 +53,26 @@ class LaunchPlan:
         return self.text
 
 
+def number(ix: Index) -> str:
+    """An index over size symbols as Python text."""
+    return render(ix, symbol)
+
+
+def symbol(a: Axis | Symbol | Quotient | Remainder | Loaded) -> str:
+    """One atom of such an index as Python text."""
+    if isinstance(a, Quotient):
+        return f"(({number(a.num)}) // ({number(a.den)}))"
+    if isinstance(a, Remainder):
+        return f"(({number(a.num)}) % ({number(a.den)}))"
+    assert isinstance(a, Symbol), a
+    return a.name if a.text is None else f"({a.text})"
+
+
+def numbers(values: Sequence[Index]) -> str:
+    """Indexes over size symbols as the text of a tuple."""
+    return f"({', '.join(map(number, values))}{',' if len(values) == 1 else ''})"
+
+
 class Planner:
     """Writes one plan."""
 
@@ -100,21 +120,6 @@ class Planner:
         name = f"c{len(self.constants)}"
         self.constants[name] = value
         return name
-
-    def number(self, ix: Index) -> str:
-        """An index over size symbols as Python text."""
-        return render(ix, self._symbol)
-
-    def _symbol(self, a: Axis | Symbol | Quotient | Remainder | Loaded) -> str:
-        if isinstance(a, Quotient):
-            return f"(({self.number(a.num)}) // ({self.number(a.den)}))"
-        if isinstance(a, Remainder):
-            return f"(({self.number(a.num)}) % ({self.number(a.den)}))"
-        assert isinstance(a, Symbol), a
-        return a.name if a.text is None else f"({a.text})"
-
-    def _tuple(self, values: Sequence[Index]) -> str:
-        return f"({', '.join(map(self.number, values))}{',' if len(values) == 1 else ''})"
 
     # ---- inputs and symbols
     # ----------------------------------------------------------------------------------------------
@@ -167,7 +172,7 @@ class Planner:
         self.dead += scratch.values()
 
     def _allocate(self, name: str, shape: Sequence[Index], strides: Sequence[Index], dtype: torch.dtype) -> None:
-        self.lines.append(f"{name} = empty_strided({self._tuple(shape)}, {self._tuple(strides)}, dtype={dtype})")
+        self.lines.append(f"{name} = empty_strided({numbers(shape)}, {numbers(strides)}, dtype={dtype})")
 
     def _buffer(self, buffer: Buffer, scratch: dict[str, str]) -> str:
         """The variable of a kernel's buffer; scratch memory is made when first named."""
@@ -180,13 +185,13 @@ class Planner:
 
     def _launch(self, kernel: Kernel, scratch: dict[str, str]) -> None:
         arguments = [f"{self._buffer(b, scratch)}.data_ptr()" for b in kernel.buffers]
-        arguments += [self._symbol(s) for s in kernel.symbols]
+        arguments += [symbol(s) for s in kernel.symbols]
         arguments += [f"float({self._node(self.nodes[f])})" for f in kernel.floats]
         if kernel.checks:
             self._error_cell()
             arguments.append("error.data_ptr()")
         self.lines.append(
-            f"k{len(self.launches)}(({', '.join(arguments)},), {self._tuple(kernel.global_size)})"
+            f"k{len(self.launches)}(({', '.join(arguments)},), {numbers(kernel.global_size)})"
             f"  # {kernel.source.name}"
         )
         self.launches.append(kernel)
@@ -213,7 +218,7 @@ class Planner:
         target = self._target(out or node.target)
         if out is not None:
             shape, strides = graph.shape(node), graph.strides(node)
-            empty = f"empty_strided({self._tuple(shape)}, {self._tuple(strides)}, dtype={graph.dtype(node)})"
+            empty = f"empty_strided({numbers(shape)}, {numbers(strides)}, dtype={graph.dtype(node)})"
             self.lines.append(f"{self._name(node)} = {target}({', '.join([*arguments, f'out={empty}'])})")
         else:
             self.lines.append(f"{self._name(node)} = {target}({', '.join(arguments)})")
@@ -264,7 +269,7 @@ class Planner:
         """``node`` as an argument: a number, something in memory, or a view of it, made when first needed."""
         val = graph.value_of(node)
         if isinstance(val, (torch.SymInt, int)) and not isinstance(val, bool):
-            return self.number(to_index(val))
+            return number(to_index(val))
         if isinstance(val, (torch.SymFloat, torch.SymBool)) and node in self.partition.classes.host:
             return self._host(node)
         base = graph.storage_base(node) if graph.is_tensor(node) else node
@@ -273,14 +278,14 @@ class Planner:
         if node not in self.views:
             place = graph.offset(node) - graph.offset(base)
             start = (
-                f", {self._name(base)}.storage_offset() + {self.number(place)}"
+                f", {self._name(base)}.storage_offset() + {number(place)}"
                 if place.terms or base.op == "placeholder"
                 else ""
             )
             name = self.views[node] = self._name(node)
             self.lines.append(
-                f"{name} = as_strided({self._name(base)}, {self._tuple(graph.shape(node))}, "
-                f"{self._tuple(graph.strides(node))}{start})"
+                f"{name} = as_strided({self._name(base)}, {numbers(graph.shape(node))}, "
+                f"{numbers(graph.strides(node))}{start})"
             )
         return self.views[node]
 
@@ -341,7 +346,8 @@ class Planner:
         return self._node(value) if isinstance(value, Node) else self._argument(value)
 
 
-def _check(error: torch.Tensor) -> None:
+def check(error: torch.Tensor) -> None:
+    """Raise what kernels have reported in the int32 ``error``, if anything."""
     code = int(error)
     if code:
         kind, message = ERRORS[code]
@@ -358,7 +364,7 @@ def namespace(
         "empty_strided": torch.empty_strided,
         "as_strided": torch.as_strided,
         "wait": wait,
-        "check": _check,
+        "check": check,
     }
     return {**names, **constants, **{f"k{i}": launch for i, launch in enumerate(launches)}}
 
