@@ -88,10 +88,13 @@ def part_of(position: Index, divisor: Index, length: Index) -> Index:
 
 
 class IndexReader:
-    """Reads the expressions of one kernel. ``places`` has what loop variables and loaded indexes stand for."""
+    """Reads the expressions of one kernel. ``places`` has what loaded indexes stand for, and gets from ``place`` what
+    loop variables do."""
 
-    def __init__(self, body: Body, nonzero: Callable[[Scalar], Scalar]) -> None:
-        self.body, self.nonzero = body, nonzero
+    def __init__(
+        self, body: Body, nonzero: Callable[[Scalar], Scalar], place: Callable[[sympy.Symbol], Index]
+    ) -> None:
+        self.body, self.nonzero, self.place = body, nonzero, place
         self.places: dict[sympy.Symbol, Index] = {}
 
     def index(self, expr: Any) -> Index:
@@ -99,10 +102,12 @@ class IndexReader:
         expr = _without_precomputed(sympy.sympify(expr))
         if expr.is_Integer:
             return index(int(expr))
-        if expr.is_Symbol and expr in self.places:
-            return self.places[expr]
-        if not (expr.free_symbols & self.places.keys()):
+        if all(map(is_host, expr.free_symbols)):
             return host_index(expr)
+        if expr.is_Symbol:
+            if expr not in self.places:
+                self.places[expr] = self.place(expr)
+            return self.places[expr]
         if isinstance(expr, functions.Identity):
             return self.index(expr.args[0])
         if expr.is_Add:
@@ -137,7 +142,7 @@ class IndexReader:
             return self.body.const(float(expr), "float64")
         if expr in (sympy.oo, -sympy.oo):
             return self.body.const(float(expr), "float64")
-        if not expr.free_symbols & self.places.keys() and not expr.is_Boolean and not expr.is_integer:
+        if all(map(is_host, expr.free_symbols)) and not expr.is_Boolean and not expr.is_integer:
             return self.body.scalar(ir.HostFloat(host_text(expr)))
         if expr.is_Symbol or expr.is_Integer or self._is_index(expr):
             return coordinate(self.body, self.index(expr))

@@ -23,7 +23,6 @@ from aten_backend.loop_level.indexing import (
     digits,
     flat_position,
     host_index,
-    is_host,
     part_of,
 )
 from aten_backend.loop_level.overrides import Overrides
@@ -72,7 +71,7 @@ class GroupKernel(SIMDKernel):  # type: ignore[misc]
     def __init__(self, tiling: dict[str, sympy.Expr], features: Any, **kwargs: Any) -> None:
         super().__init__(tiling, features, **kwargs)
         self.body: Body = Body()  # type: ignore[assignment]
-        self.reader = IndexReader(self.body, self.nonzero)
+        self.reader = IndexReader(self.body, self.nonzero, self._place)
         self.buffers: list[ir.Buffer] = []
         self.axes: dict[str, tuple[Axis, ...]] = {}
         self.emitted: tuple[Kernel, ...] = ()
@@ -110,20 +109,6 @@ class GroupKernel(SIMDKernel):  # type: ignore[misc]
     def _flat(self, prefix: str) -> Index:
         return flat_position(self.axes[prefix])
 
-    def index(self, expr: Any) -> Index:
-        """An index expression of Inductor's over the axes."""
-        expr = sympy.sympify(expr)
-        places = self.reader.places
-        for symbol in expr.free_symbols:
-            if symbol not in places and not is_host(symbol):
-                places[symbol] = self._place(symbol)
-        return self.reader.index(expr)
-
-    def value_of(self, expr: Any) -> Scalar:
-        """Such an expression as a value."""
-        self.index(sum(sympy.sympify(expr).free_symbols, sympy.Integer(0)))  # makes its symbols known
-        return self.reader.scalar(expr)
-
     # ---- memory ----------------------------------------------------------------------------------------------------
 
     def _buffer(self, name: str, written: bool) -> int:
@@ -138,14 +123,14 @@ class GroupKernel(SIMDKernel):  # type: ignore[misc]
         """Element ``index`` of the buffer ``name``."""
         dtype = V.graph.get_dtype(name)
         mask = None if self._mask is None else self._mask.id
-        place = self.index(index)
+        place = self.reader.index(index)
         return Value(self.body.scalar(ir.Load(self._buffer(name, False), place, compute_name(dtype), mask)), dtype)
 
     def store(self, name: str, index: sympy.Expr, value: Value, mode: Any = None) -> None:
         """Write element ``index``; at places that depend on data, in order."""
         dtype = V.graph.get_dtype(name)
         scalar = (value.scalar if dtype.is_floating_point else value.exact()).to(compute_name(dtype))
-        place, buffer = self.index(index), self._buffer(name, True)
+        place, buffer = self.reader.index(index), self._buffer(name, True)
         if mode not in (None, "atomic_add"):
             raise ArtifactError(f"a store of mode {mode} was not declared to Inductor")
         if mode is None and not self.is_indirect_indexing(index):
@@ -169,7 +154,7 @@ class GroupKernel(SIMDKernel):  # type: ignore[misc]
 
     def loaded_index(self, var: Value, size: Any, check: bool) -> sympy.Symbol:
         """A symbol for the index ``var`` into a dimension of ``size``."""
-        extent, scalar = self.index(size), var.scalar.to("int64")
+        extent, scalar = self.reader.index(size), var.scalar.to("int64")
         inside = var.bounds.lower >= 0 and isinstance(size, (int, sympy.Number)) and var.bounds.upper < size
         if generate_assert(check) and not inside:
             place = self.checked(scalar, extent, OUT_OF_RANGE)
@@ -184,7 +169,7 @@ class GroupKernel(SIMDKernel):  # type: ignore[misc]
     def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
         """Report ``expr`` outside of ``size``; a data-dependent index has been checked where it was made."""
         if (lower or upper) and not (expr.is_Symbol and symbol_is_type(expr, SymT.TMP)):
-            self.checked(coordinate(self.body, self.index(expr)), self.index(size), OUT_OF_RANGE)
+            self.checked(coordinate(self.body, self.reader.index(expr)), self.reader.index(size), OUT_OF_RANGE)
 
     def checked(self, value: Scalar, size: Index, message: str) -> Index:
         """``value`` as an index that is certain to lie in [0, size); else the host raises ``message``."""
