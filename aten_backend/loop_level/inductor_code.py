@@ -11,7 +11,7 @@ from unittest import mock
 from torch._inductor import utils
 from torch._inductor.graph import GraphLowering
 
-_DEFINITION = re.compile(r"^(\w+) = async_compile\.(?:cpp_pybinding|cpp|triton)\(", re.MULTILINE)
+_DEFINITION = re.compile(r"^(\w+) = (?:async_compile\.(?:cpp_pybinding|cpp|triton)|kernels\.define)\(", re.MULTILINE)
 _EXTERN = re.compile(
     r"^ +(?:[\w, ]+ = )?(?:extern_kernels|torch\.ops|aten|inductor_ops|_quantized)\.[\w.]+\(", re.MULTILINE
 )
@@ -63,8 +63,9 @@ def _count_one(text: str) -> InductorCounts:
     body = text[text.rfind("async_compile.wait(") :].partition(_WRAPPER_END)[0]
     # Triton kernels are called by their method `run`.
     calls = {name: len(re.findall(rf"^ +{name}(?:\.run)?\(", body, re.MULTILINE)) for name in names}
-    loops = sum(calls[name] * _outer_loops(kernel) for name, kernel in _KERNEL_TEXT.findall(text))
-    return InductorCounts(len(names), sum(calls.values()), loops, len(_EXTERN.findall(body)))
+    loops = {name: _outer_loops(kernel) for name, kernel in _KERNEL_TEXT.findall(text)}
+    nests = sum(count * loops.get(name, 1) for name, count in calls.items())
+    return InductorCounts(len(names), sum(calls.values()), nests, len(_EXTERN.findall(body)))
 
 
 def _outer_loops(kernel: str) -> int:

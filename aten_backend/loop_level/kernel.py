@@ -233,7 +233,7 @@ class GroupKernel(SIMDKernel):  # type: ignore[misc]
         """All that was collected, without stores that nothing reads."""
         removed = self.removed_buffers | V.graph.removed_buffers
         gone = {n for n, b in enumerate(self.buffers) if b.written and b.name in removed}
-        body = [s for s in self.body.statements]
+        body = list(self.body.statements)
         dead = [p for p, s in enumerate(body) if isinstance(s, (ir.Store, ir.Update)) and s.buffer in gone]
         for p in dead:  # in place, as values are numbered by position; nothing uses it
             body[p] = ir.Const(0, "int64")
@@ -244,9 +244,9 @@ class GroupKernel(SIMDKernel):  # type: ignore[misc]
 
     def _ops(self) -> tuple[str, ...]:
         """The ATen ops behind the kernel, in the graph's order."""
-        nodes = {o for n in self.features.scheduler_nodes() for o in n.node.get_origins() if o.op == "call_function"}
+        origins = [o for n in self.features.scheduler_nodes() for o in n.node.get_origins() if o.op == "call_function"]
         order = {n: i for i, n in enumerate(V.graph.graph.nodes)}
-        return tuple(str(n.target) for n in sorted(nodes, key=lambda n: order.get(n, -1)))
+        return tuple(str(n.target) for n in sorted(dict.fromkeys(origins), key=lambda n: order.get(n, -1)))
 
     def codegen_kernel(self, name: str | None = None) -> str:
         """Schedule and emit; the text of all kernels, of which a long reduction needs two."""

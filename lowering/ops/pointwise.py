@@ -219,9 +219,9 @@ def _refuse_integer_power(node: Node) -> str | None:
 
 
 def formula(op: torch._ops.OpOverload) -> Formula | None:
-    """The formula of a pointwise ``op`` over values that are already promoted; None where the table has none."""
+    """The formula of a pointwise ``op`` over values that are promoted to one type; None where the table has none."""
     row = TABLE.get(op)
-    return row.lower.formula if row is not None and isinstance(row.lower, _Pointwise) else None
+    return row.lower.formula if row is not None and isinstance(row.lower, _Pointwise) and not row.lower.raw else None
 
 
 def _quotient(x: Scalar, y: Scalar) -> Scalar:
