@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._inductor import config
+from torch._inductor.codegen.common import pointwise_overrides_data
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 from torch.fx import GraphModule, Node
 
@@ -27,6 +28,9 @@ from lowering.dtypes import is_lowered
 
 NOT_HERE = ("ir", "fallback", "autotune", "disable_ops", "fusion_fuel", "aot_cache")
 """Options of xpu_aten for what is Inductor's own here."""
+
+NO_FORMULA = ("erfinv", "frexp", "ldexp", "_assert_async")
+"""ATen ops that Inductor would lower to loops with functions that the scalar table lacks."""
 
 INDUCTOR: dict[str, Any] = {
     "fallback_random": True,  # the generator's stream is eager's, as in xpu_aten
@@ -79,19 +83,10 @@ def _dumping(folder: str) -> dict[str, Any]:
 
 @functools.cache
 def _unwritten() -> frozenset[torch._ops.OpOverloadPacket]:
-    """ATen ops whose loops would call what the op table has no formula for."""
-    aten = torch.ops.aten
-    special: Callable[..., Any]
-    names = [d.name for n, d in _special_data().items() if special_formulas()[n] is None]
-    found = [getattr(aten, name) for name in names if hasattr(aten, name)]
-    others = ("frexp", "ldexp", "_assert_async", "view.dtype", "xor_sum")
-    return frozenset(found + [getattr(aten, n) for n in others if hasattr(aten, n)])
-
-
-def _special_data() -> dict[str, Any]:
-    from torch._inductor.codegen.common import pointwise_overrides_data
-
-    return dict(pointwise_overrides_data)
+    """Ops whose loops would call what the op table has no formula for."""
+    names = {pointwise_overrides_data[n].name for n, formula in special_formulas().items() if formula is None}
+    packets = [(torch.ops.aten, n) for n in (*names, *NO_FORMULA)] + [(torch.ops.prims, n) for n in names]
+    return frozenset(getattr(space, name) for space, name in packets if hasattr(space, name))
 
 
 def _left_to_aten(node: Node) -> bool:
