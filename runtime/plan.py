@@ -191,8 +191,7 @@ class Planner:
             self._error_cell()
             arguments.append("error.data_ptr()")
         self.lines.append(
-            f"k{len(self.launches)}(({', '.join(arguments)},), {numbers(kernel.global_size)})"
-            f"  # {kernel.source.name}"
+            f"k{len(self.launches)}(({', '.join(arguments)},), {numbers(kernel.global_size)})  # {kernel.source.name}"
         )
         self.launches.append(kernel)
         self.pending = True

@@ -42,7 +42,7 @@ def _add_what(command: argparse.ArgumentParser) -> None:
         "--backends",
         metavar="B,...",
         default=",".join(named.DEFAULT),
-        help="eager, xpu_aten, xpu_aten:prims, xpu_inductor, inductor, or any other that torch knows (default: %(default)s)",
+        help="eager, xpu_aten, xpu_aten:prims, xpu_inductor, inductor, or others that torch knows (%(default)s)",
     )
     command.add_argument("--ir", choices=(*named.IRS, "both"), help="how far xpu_aten's graphs are decomposed")
     command.add_argument("--list", action="store_true", help="list the workloads instead of running them")

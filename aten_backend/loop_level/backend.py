@@ -48,7 +48,7 @@ def xpu_inductor(
     """
     wrong = sorted(set(options or {}) & set(NOT_HERE))
     if wrong:
-        raise OptionError(f"{NAME}: {', '.join(wrong)} set what is Inductor's own here; only xpu_aten has such options.")
+        raise OptionError(f"{NAME}: {', '.join(wrong)} set what is Inductor's own here; they are options of xpu_aten.")
     chosen = Options.parse(mode, options)
     register(Scheduling, GraphWrapper)
     compiler_for(chosen).start()

@@ -91,9 +91,7 @@ class IndexReader:
     """Reads the expressions of one kernel. ``places`` has what loaded indexes stand for, and gets from ``place`` what
     loop variables do."""
 
-    def __init__(
-        self, body: Body, nonzero: Callable[[Scalar], Scalar], place: Callable[[sympy.Symbol], Index]
-    ) -> None:
+    def __init__(self, body: Body, nonzero: Callable[[Scalar], Scalar], place: Callable[[sympy.Symbol], Index]) -> None:
         self.body, self.nonzero, self.place = body, nonzero, place
         self.places: dict[sympy.Symbol, Index] = {}
 
@@ -138,7 +136,7 @@ class IndexReader:
         expr = _without_precomputed(sympy.sympify(expr))
         if isinstance(expr, (sympy.logic.boolalg.BooleanTrue, sympy.logic.boolalg.BooleanFalse)):
             return self.body.const(bool(expr), "bool")
-        if expr.is_Float or expr.is_Rational and not expr.is_Integer:
+        if expr.is_Float or (expr.is_Rational and not expr.is_Integer):
             return self.body.const(float(expr), "float64")
         if expr in (sympy.oo, -sympy.oo):
             return self.body.const(float(expr), "float64")

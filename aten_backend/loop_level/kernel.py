@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -33,7 +32,7 @@ from lowering.build import CODES
 from lowering.dtypes import NAMES, compute_name
 from lowering.emit import Kernel, emit
 from lowering.errors import ArtifactError
-from lowering.index import ONE, Axis, Index, Loaded, atom, index, product
+from lowering.index import Axis, Index, Loaded, atom
 from lowering.ops.pointwise import nonzero
 from lowering.rewrite import prune
 from lowering.schedule import choose

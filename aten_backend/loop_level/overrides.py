@@ -10,6 +10,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch._inductor.codegen.common import OpOverrides, pointwise_overrides_data
 from torch._inductor.virtualized import V
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from aten_backend.loop_level.values import Value, labelled, operand, promoted
 from lowering.dtypes import compute_name, is_float
@@ -17,11 +18,12 @@ from lowering.ops.pointwise import Formula, formula
 from lowering.values import Scalar, where
 
 _SAME = (
-    *("abs exp exp2 expm1 sqrt rsqrt relu sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh".split()),
-    *("lgamma erf erfc log log2 log10 log1p sigmoid signbit isinf isnan round floor ceil trunc sign neg".split()),
-    *("reciprocal square logical_not bitwise_not minimum maximum atan2 copysign hypot nextafter fmod".split()),
-    *("logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor".split()),
-    *("bitwise_left_shift bitwise_right_shift eq ne lt gt le ge add sub mul remainder".split()),
+    *("abs", "exp", "exp2", "expm1", "sqrt", "rsqrt", "relu", "sin", "cos", "tan", "asin", "acos", "atan", "sinh"),
+    *("cosh", "tanh", "asinh", "acosh", "atanh", "lgamma", "erf", "erfc", "log", "log2", "log10", "log1p", "sigmoid"),
+    *("signbit", "isinf", "isnan", "round", "floor", "ceil", "trunc", "sign", "neg", "reciprocal", "square"),
+    *("logical_not", "logical_and", "logical_or", "logical_xor", "bitwise_not", "bitwise_and", "bitwise_or"),
+    *("bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "eq", "ne", "lt", "gt", "le", "ge", "add", "sub"),
+    *("mul", "remainder", "fmod", "minimum", "maximum", "atan2", "copysign", "hypot", "nextafter"),
 )
 _RENAMED = {
     "and_": "bitwise_and", "or_": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift",
@@ -29,13 +31,16 @@ _RENAMED = {
 }  # fmt: skip
 """Inductor's names for ATen's operations, where they differ."""
 
-_COMPARES = frozenset("eq ne lt gt le ge logical_and logical_or logical_xor logical_not isinf isnan signbit".split())
+_COMPARES = frozenset(
+    ("eq", "ne", "lt", "gt", "le", "ge", "isinf", "isnan", "signbit")
+    + ("logical_and", "logical_or", "logical_xor", "logical_not")
+)
 """Operations whose result is a bool: they see what a tensor of their operands' type holds."""
 
 _DIVIDES = frozenset(("floordiv", "mod", "remainder", "fmod"))
 """Integer operations in which eager raises for a zero."""
 
-FAST_OVERLOADS = ("Tensor", "default", "Tensor_Tensor", "self")
+OVERLOADS = ("Tensor", "default", "Tensor_Tensor", "self")
 
 
 def row_formula(name: str) -> Formula | None:
@@ -43,7 +48,7 @@ def row_formula(name: str) -> Formula | None:
     packet = getattr(torch.ops.aten, name, None)
     if packet is None:
         return None
-    overloads = [getattr(packet, o) for o in FAST_OVERLOADS if o in packet.overloads()]
+    overloads = [getattr(packet, o) for o in OVERLOADS if o in packet.overloads()]
     return next((f for f in map(formula, overloads) if f is not None), None)
 
 
@@ -131,8 +136,6 @@ class Overrides(OpOverrides):  # type: ignore[misc]
 def _bounds(other: Any) -> Any:
     if isinstance(other, Value):
         return other.bounds
-    from torch.utils._sympy.value_ranges import ValueRanges
-
     return ValueRanges.wrap(other) if other == other else ValueRanges.unknown()
 
 

@@ -50,7 +50,7 @@ class Scheduling(SIMDScheduling):  # type: ignore[misc]
         if len(_touched(node1) | _touched(node2)) > GroupKernel.traits.max_kernel_arguments:
             why("xpu_inductor: more buffers than a kernel has arguments")
             return False
-        if _scans(node1) and node2.is_reduction() or _scans(node2) and node1.is_reduction():
+        if (_scans(node1) and node2.is_reduction()) or (_scans(node2) and node1.is_reduction()):
             why("xpu_inductor: a scan is the only reduction of its kernel")
             return False
         return bool(super().can_fuse(node1, node2))

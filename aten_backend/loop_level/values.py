@@ -44,9 +44,7 @@ def promoted(args: list[Any]) -> torch.dtype:
     for other in typed[1:]:
         result = result if other == result else torch.promote_types(result, other)
     for v in values:  # a float literal beside integers makes floats, an integer one beside anything does not
-        if v.torch_dtype.is_floating_point and not result.is_floating_point:
-            result = v.torch_dtype
-        elif result == torch.bool:
+        if result == torch.bool or (v.torch_dtype.is_floating_point and not result.is_floating_point):
             result = v.torch_dtype
     return result
 

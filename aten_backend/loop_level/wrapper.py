@@ -13,13 +13,12 @@ from typing import Any
 from torch._inductor.codegen import wrapper as inductor
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen, WrapperLine
 from torch._inductor.utils import IndentedBuffer, LineContext
-from torch._inductor.virtualized import V
 
 from aten_backend.loop_level.switch import chosen_options
 from lowering.dtypes import TORCH
 from lowering.emit import Kernel
 from lowering.index import ONE
-from runtime.plan import number, numbers, symbol
+from runtime.plan import numbers, symbol
 
 _HARMLESS = (
     inductor.AllocateLine,
@@ -83,8 +82,6 @@ class _Launches:
         """Launch ``kernels`` in order; they may share memory of their own."""
         scratch: dict[str, str] = {}
         for kernel in kernels:
-            for s in kernel.symbols:
-                assert s.text is not None or s.name, s
             pointers = [f"{self._buffer(b, scratch)}.data_ptr()" for b in kernel.buffers]
             floats = [f"float({f})" for f in kernel.floats]
             error = ["kernels.error_cell()"] if kernel.checks else []
@@ -174,7 +171,3 @@ class GraphWrapper(_Launches, PythonWrapperCodegen):  # type: ignore[misc]
 
 class SubgraphWrapper(_Launches, SubgraphPythonWrapperCodegen):  # type: ignore[misc]
     """The wrapper of a subgraph, whose module has the graph's imports."""
-
-
-__all__ = ["GraphWrapper", "LaunchLine", "SubgraphWrapper", "WaitLine", "number", "with_waits"]
-_ = V
