@@ -18,6 +18,7 @@ from aten_backend.observe import StageRunner, observers
 from aten_backend.options import Options
 from aten_backend.pipeline import compile_graph, compiler_for, device_opens
 from lowering.decompose import decompositions
+from runtime import memory
 
 
 def xpu_aten(
@@ -46,6 +47,9 @@ def xpu_aten(
         torch._dynamo.utils.dynamo_timed("xpu_aten"),
     ):
         return backend(gm, example_inputs)
+
+
+xpu_aten.reset = memory.pool.clear  # type: ignore[attr-defined]  # torch.compiler.reset calls it
 
 
 @contextlib.contextmanager

@@ -60,5 +60,5 @@ def _text(stage: str, artefact: Any) -> str:
     if stage == "passes":
         return str(artefact.print_readable(print_output=False))
     if stage == "emit":
-        return "\n\n".join(kernel.source.text for parts in artefact for kernel in parts)
+        return "\n\n".join(kernel.source.text for kernel in artefact)
     return readable(artefact)

@@ -26,6 +26,8 @@ LOGGERS = {
     "build": "lowering.build",
     "split": "lowering.split",
     "schedule": "lowering.schedule",
+    "chain": "lowering.chain",
+    "tune": "aten_backend.autotune",
     "emit": "lowering.emit",
     "plan": "runtime.plan",
     "compile": "runtime.compiler",
@@ -72,16 +74,20 @@ class Verifier:
         for group, kernels in zip((g for g in cut.groups if g.stored), parts, strict=True):
             verify.verify_parts(cut, group, [body for body, _ in kernels])
 
-    def _schedule(self, schedules: Any) -> None:
-        for parts, chosen in zip(self._made["split"], schedules, strict=True):
-            for (body, _), schedule in zip(parts, chosen, strict=True):
-                verify.verify_schedule(body, schedule)
+    def _schedule(self, phases: Any) -> None:
+        for phase in (p for parts in phases for p in parts):
+            verify.verify_schedule(phase.group, phase.schedule)
+
+    def _chain(self, launches: Any) -> None:
+        verify.verify_launches([p for parts in self._made["schedule"] for p in parts], [found for found, _ in launches])
+
+    def _tune(self, launches: Any) -> None:
+        self._chain(launches)
 
     def _emit(self, kernels: Any) -> None:
-        flat = [kernel for parts in kernels for kernel in parts]
-        for kernel in flat:
+        for kernel in kernels:
             verify.verify_kernel(kernel)
-        verify.verify_names(flat)
+        verify.verify_names(kernels)
 
     def _plan(self, plan: Any) -> None:
         verify_plan(plan)

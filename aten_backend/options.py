@@ -166,8 +166,8 @@ class Options:
     autotune: bool = _option(
         False,
         _read_bool,
-        "Accepted, with a warning, and without effect so far: meant to measure, for each group, the candidates "
-        '(schedules, the ATen call, splits of the group) and to keep the fastest. `mode="max-autotune"` sets it.',
+        "Measure other schedules of each launch on the device while compiling, and keep the fastest, on disk too. "
+        'Launches whose sizes are not known then stay as planned. `mode="max-autotune"` sets it.',
         affects_code=True,
     )
     disable_ops: tuple[str, ...] = _option(
@@ -226,8 +226,6 @@ class Options:
         values.update(_from_mode(mode))
         values.update({name: _read(name, value, f"option {name!r}") for name, value in given.items()})
         parsed = cls(**values)
-        if parsed.autotune:
-            _warn_once("autotune", "xpu_aten: autotune has no effect so far; the default schedules are used.")
         if parsed.verify == "numerics":
             _warn_once("numerics", 'xpu_aten: verify="numerics" checks artifacts only so far, no numbers.')
         return parsed

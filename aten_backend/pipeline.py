@@ -5,29 +5,34 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
+import pathlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from torch._dynamo.utils import counters
 from torch.fx import GraphModule, Node
 
 from aten_backend import fuel
+from aten_backend.autotune import Launch, Tuner
 from aten_backend.cached import CachedGraph
 from aten_backend.observe import StageRunner
 from aten_backend.options import Options
+from lowering.assemble import Kernel, Phase
 from lowering.build import build, build_updates
+from lowering.chain import chain
 from lowering.classify import Refusal, classify, op_name
-from lowering.emit import Kernel, emit
+from lowering.emit import emit
 from lowering.errors import ArtifactError, UnsupportedOpError, user_line
 from lowering.index import Axis
 from lowering.ir import GroupIR, Reduce
-from lowering.partition import Group, Partition, partition
+from lowering.partition import Extern, Group, Partition, partition
 from lowering.passes import run_passes
 from lowering.schedule import choose
 from lowering.simplify import collapse
 from lowering.split import split_long
 from lowering.target import GENERIC, Traits
 from runtime import compiler, devices
+from runtime.cache import default_dir
 from runtime.compiler import CompiledKernel, KernelCompiler
 from runtime.devices import Device
 from runtime.errors import DeviceNotFoundError, KernelCompileError, LaunchError, ToolchainMissingError, WorkerDiedError
@@ -53,28 +58,35 @@ class Lowered:
         return {k.source.name: k for k in self.plan.kernels}
 
 
-def lower(gm: GraphModule, options: Options, traits: Traits, run: StageRunner, lost: Mapping[str, str]) -> Lowered:
-    """FX graph to launch plan. ``lost`` has nodes that an earlier attempt could not compile, with the reason."""
+def lower(
+    gm: GraphModule,
+    options: Options,
+    traits: Traits,
+    run: StageRunner,
+    lost: Mapping[str, str],
+    tune: Callable[[Sequence[Launch], Partition], list[Launch]] | None = None,
+) -> Lowered:
+    """FX graph to launch plan. ``lost`` has nodes that an earlier attempt could not compile, with the reason; ``tune``
+    may replace launches by others that do the same."""
     gm = run("passes", run_passes, gm)
     classes = run("classify", classify, gm, options.disable_ops, lost)
     cut = run("partition", partition, gm, classes, traits)
     if exhausted := fuel.spend(cut.groups, options.fusion_fuel):
-        return lower(gm, options, traits, run, {**lost, **exhausted})
+        return lower(gm, options, traits, run, {**lost, **exhausted}, tune)
     groups = [g for g in cut.groups if g.stored]
     bodies = run("build", lambda: [_build(cut, g) for g in groups])
     stages = run(
         "split", lambda: [(*split_long(b, traits), *_updates(cut, g)) for g, b in zip(groups, bodies, strict=True)]
     )
-    schedules = run("schedule", lambda: [[choose(b, traits, chunk) for b, chunk in parts] for parts in stages])
-    kernels = run(
-        "emit",
-        lambda: [
-            tuple(emit(b, s, traits.local_memory) for (b, _), s in zip(parts, chosen, strict=True))
-            for parts, chosen in zip(stages, schedules, strict=True)
-        ],
-    )
+    phases = run("schedule", lambda: [[Phase(b, choose(b, traits, chunk)) for b, chunk in parts] for parts in stages])
+    launches = run("chain", _chain, cut, dict(zip(groups, phases, strict=True)), traits)
+    if tune is not None:
+        launches = run("tune", tune, launches, cut)
+    kernels = run("emit", lambda: [emit(launch, traits.local_memory) for launch, _ in launches])
     by_group: dict[Group, tuple[Kernel, ...]] = dict.fromkeys(cut.groups, ())
-    by_group.update(zip(groups, kernels, strict=True))
+    for kernel, (_, owners) in zip(kernels, launches, strict=True):
+        for group in dict.fromkeys(owners):
+            by_group[group] = (*by_group[group], kernel)
     return Lowered(cut, by_group, run("plan", make_plan, cut, by_group))
 
 
@@ -84,6 +96,17 @@ def _build(cut: Partition, group: Group) -> GroupIR:
     except ArtifactError as error:
         error.nodes = tuple(n.name for n in group.nodes)
         raise
+
+
+def _chain(cut: Partition, phases: Mapping[Group, Sequence[Phase]], traits: Traits) -> list[Launch]:
+    """Launches in order."""
+    launches = []
+    for is_extern, steps in itertools.groupby(cut.steps, lambda step: isinstance(step, Extern)):
+        owners = [(p, g) for g in steps if isinstance(g, Group) for p in phases.get(g, ())] if not is_extern else []
+        rest = iter(owners)
+        for launch in chain([p for p, _ in owners], traits):
+            launches.append((launch, tuple(g for _, g in itertools.islice(rest, len(launch)))))
+    return launches
 
 
 def _updates(cut: Partition, group: Group) -> tuple[tuple[GroupIR, Axis | None], ...]:
@@ -97,9 +120,10 @@ def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> Cached
     lost: dict[str, str] = {}
     device = _open(gm, options, lost)
     traits = GENERIC if device is None else traits_of(device)
+    tune = _tuner(options, device, traits) if options.autotune and device is not None else None
     while True:
         try:
-            lowered = lower(gm, options, traits, run, lost)
+            lowered = lower(gm, options, traits, run, lost, tune)
         except ArtifactError as error:
             _lose_group(error, options, lost)
             continue
@@ -122,6 +146,11 @@ def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> Cached
     return CachedGraph(
         lowered.plan.text, dict(lowered.plan.constants), kernels, options.device, counts, not lost, graph
     )
+
+
+def _tuner(options: Options, device: Device, traits: Traits) -> Tuner:
+    folder = pathlib.Path(options.cache_dir) if options.cache_dir is not None else default_dir()
+    return Tuner(device, traits, compiler_for(options), folder / "tuned" if options.cache else None)
 
 
 def compile_kernels(lowered: Lowered, workers: KernelCompiler) -> dict[str, CompiledKernel]:

@@ -11,12 +11,13 @@ class Param:
     """One flat kernel argument.
 
     ``pointer`` is a global-memory address of elements of ``dtype``; ``scalar`` is passed by value
-    (int64 or float64); ``local`` is work-group memory of ``extent`` elements of ``dtype``.
+    (int64 or float64); ``local`` is work-group memory of ``extent`` elements of ``dtype``; ``counter`` is the address
+    of one element that the launcher keeps, which is zero before and after each launch.
     Storage types only: half types travel as ``uint16``, bool as ``uint8``.
     """
 
     name: str
-    kind: Literal["pointer", "scalar", "local"]
+    kind: Literal["pointer", "scalar", "local", "counter"]
     dtype: str
     extent: int = 0
 

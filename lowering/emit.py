@@ -1,4 +1,4 @@
-"""Kernel text: a scheduled group as numba-dpex Python.
+"""Kernel text: scheduled groups as numba-dpex Python.
 
 A group with reductions runs over its cols once per *stage*: stage 0 computes what needs no reduction, stage n what
 needs the reductions of stage n - 1. Values that vary over the cols are recomputed in each stage that needs them (their
@@ -7,45 +7,29 @@ memory is in the nearest cache by then); values that do not are computed once, b
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import re
+from collections.abc import Sequence
 
 from . import ir
-from .artifacts import KernelSource, Param
-from .dtypes import is_float, is_unsigned, storage_name
+from .artifacts import Param
+from .assemble import Assembler, Code, Kernel, Phase, needs_ticket
+from .combine import COMBINE, group_type, identity_text, ties, wins, wins_last
+from .dtypes import is_float
 from .index import ZERO, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, floor_divide, product, render
 from .scalars import call_text, cast_text, constant_text, load_text, store_text
-from .schedule import Mapping, Schedule
+from .schedule import TILE, Mapping, Schedule
 from .stages import loop_targets, plan_kept, stages, varying
 
 BLOCK = 128
 """Additions in a row before a partial sum is set aside, so that rounding errors of long sums stay small."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Kernel:
-    """An emitted kernel and what its parameters are bound to: ``buffers``, then ``symbols`` (int64), then ``floats``
-    (float64, nodes known on the host), then, where ``checks``, the address of an int32 error code."""
-
-    source: KernelSource
-    group: ir.GroupIR
-    schedule: Schedule
-    buffers: tuple[ir.Buffer, ...]
-    symbols: tuple[Symbol, ...]
-    floats: tuple[str, ...]
-    checks: bool
-    global_size: tuple[Index, ...]
-
-    def __str__(self) -> str:
-        return f"# over {' x '.join(map(str, self.global_size))} work-items\n{self.source.text}"
-
-
 class Emitter:
-    """Writes one kernel."""
+    """Writes one phase. A phase that is ``conditional`` runs in the work-group whose ``last`` is one; in others, where
+    it is zero, it runs over nothing, so that no barrier stands in a branch."""
 
-    def __init__(self, group: ir.GroupIR, schedule: Schedule, local_memory: int = 0) -> None:
-        self.group, self.schedule = group, schedule
+    def __init__(self, phase: Phase, local_memory: int, conditional: bool) -> None:
+        group, schedule = phase.group, phase.schedule
+        self.group, self.schedule, self.conditional = group, schedule, conditional
         self.lines: list[str] = []
         self.depth = 1
         self.symbols: dict[Symbol, str] = {}
@@ -57,22 +41,18 @@ class Emitter:
         self.exchanges: list[Param] = []
         self.kept = plan_kept(group, schedule, self.varies, self.stage, local_memory)
 
-    def run(self) -> Kernel:
-        """The kernel."""
-        if any(a.size == ZERO for a in self.group.rows):
-            return self._finish()  # it never runs, and drivers do not build a division by a constant zero
-        self._positions()
-        if self.checks:
-            self.line("failed = np.int32(0)")
-        last = max(self.stage, default=0)
-        for stage in range(last + 1):
-            self._between(stage)
-            self._loop(stage)
-        self._between(last + 1)
-        if self.checks:
-            self.line("if failed != 0:")
-            self.line("    error[0] = failed")
-        return self._finish()
+    def run(self) -> Code:
+        """The phase's code; none for one that never runs, as drivers do not build a division by a constant zero."""
+        if not any(a.size == ZERO for a in self.group.rows):
+            self._positions()
+            last = max(self.stage, default=0)
+            for stage in range(last + 1):
+                self._between(stage)
+                self._loop(stage)
+            self._between(last + 1)
+        places, body = self.kept.places.items(), self.group.body
+        local = [Param(f"l{n}", "local", body[p].dtype, self.kept.extent) for p, n in places] + self.exchanges
+        return Code(tuple(self.lines), self.symbols, self.floats, self.checks and bool(self.lines), tuple(local))
 
     # ---- positions
     # -------------------------------------------------------------------------------------------------------
@@ -82,15 +62,38 @@ class Emitter:
         self.lines.append("    " * self.depth + text)
 
     def _positions(self) -> None:
+        if self.schedule.solo:
+            self._walk_rows()
+            return
         for a in self.schedule.outer:
-            self.line(f"for {a.name} in range(np.int64({self.index(a.size)})):")
-            self.depth += 1
+            self._open_loop(a.name, f"np.int64({self.index(a.size)})")
         if self.schedule.mapping is Mapping.ROWS:
-            self.line("lane = np.int64(item.get_local_id(0))")
             self._decode("np.int64(item.get_group().get_group_id(0))", self.schedule.dims[0])
             return
         for d, axes in enumerate(self.schedule.dims):
-            self._decode(f"np.int64(item.get_id({d}))", axes)
+            if axes != (self.schedule.tile,):
+                self._decode(f"np.int64(item.get_id({d}))", axes)
+        if (tile := self.schedule.tile) is not None:
+            position = f"np.int64(item.get_id({self.schedule.dims.index((tile,))})) * np.int64({TILE})"
+            end = f"min({position} + np.int64({TILE}), np.int64({self.index(tile.size)}))"
+            self._open_loop(tile.name, f"{position}, {end}")
+
+    def _walk_rows(self) -> None:
+        """Loop over the rows, in the one work-group there is: its lanes share each row, or take rows in turn."""
+        axes = [(a.name, f"np.int64({self.index(a.size)})") for dim in self.schedule.dims for a in dim]
+        if not axes:
+            axes = [("once", "np.int64(1)")]
+        if self.conditional:
+            axes[0] = (axes[0][0], f"{axes[0][1]} * last")
+        shared = self.schedule.mapping is Mapping.ROWS
+        for a, size in axes if shared else axes[:-1]:
+            self._open_loop(a, size)
+        if not shared:
+            self._open_loop(axes[-1][0], f"lane, {axes[-1][1]}, np.int64({self.schedule.solo})")
+
+    def _open_loop(self, name: str, bounds: str) -> None:
+        self.line(f"for {name} in range({bounds}):")
+        self.depth += 1
 
     def _decode(self, position: str, axes: tuple[Axis, ...]) -> None:
         """Assign ``axes`` (slowest first) from their row-major position."""
@@ -171,21 +174,17 @@ class Emitter:
         *outer, inner = self.schedule.loops
         lanes = self.schedule.lanes
         for a in outer:
-            start, size = self._bounds(a)
-            self.line(f"for {a.name} in range({start}, {size}):")
-            self.depth += 1
+            self._open_loop(a.name, ", ".join(self._bounds(a)))
         start, size = self._bounds(inner)
         if blocked:
             block = BLOCK * lanes
-            self.line(f"for first in range({start}, {size}, np.int64({block})):")
-            self.depth += 1
+            self._open_loop("first", f"{start}, {size}, np.int64({block})")
             for p in sums:
                 self.line(f"s{p} = {constant_text(0, self.group.body[p].dtype)}")
             start, size = "first", f"min(first + np.int64({block}), {size})"
         if lanes > 1:
             start = "lane" if start == "np.int64(0)" else f"{start} + lane"
-        self.line(f"for {inner.name} in range({start}, {size}, np.int64({lanes})):")
-        self.depth += 1
+        self._open_loop(inner.name, f"{start}, {size}, np.int64({lanes})")
 
     def _bounds(self, a: Axis) -> tuple[str, str]:
         """Where the loop over ``a`` starts and ends: everywhere, or in this chunk's part of it."""
@@ -298,16 +297,16 @@ class Emitter:
             if isinstance(statement, ir.Reduce):
                 assert statement.position is not None
                 place = self.text[statement.position]
-                wins = _wins(statement.fn, value, name, dtype)
-                wins += f" or (({_ties(value, name, dtype)}) and ({place} < p{position}))"
+                better = wins(statement.fn, value, name, dtype)
+                better += f" or (({ties(value, name, dtype)}) and ({place} < p{position}))"
             else:
                 place = f"np.int64({self._column()})"
-                wins = _wins_last(statement.fn, value, name, dtype)
-            self.line(f"c = {wins} or (p{position} < 0)")
+                better = wins_last(statement.fn, value, name, dtype)
+            self.line(f"c = {better} or (p{position} < 0)")
             self.line(f"{name} = select(c, {value}, {name})")
             self.line(f"p{position} = select(c, {place}, p{position})")
         else:
-            self.line(f"{name} = {call_text(_COMBINE[statement.fn], dtype, [name, value])}")
+            self.line(f"{name} = {call_text(COMBINE[statement.fn], dtype, [name, value])}")
 
     def _column(self) -> str:
         """The position of the current column among the cols, in their original order."""
@@ -336,7 +335,7 @@ class Emitter:
         """A reduction over the work-group. Small integers travel as 32 bits."""
         if dtype == "bool":
             return f"group_{'max' if fn in ('any', 'max', 'sum') else 'min'}(cast_int32({name})) != 0"
-        wide = _group_type(dtype)
+        wide = group_type(dtype)
         reduced = f"group_{'add' if fn == 'sum' else fn}({cast_text(dtype, wide, name)})"
         return cast_text(wide, dtype, reduced)
 
@@ -355,7 +354,7 @@ class Emitter:
         if self.schedule.lanes == 1:
             self.line(f"v{position} = {place}")
             return
-        wide = _group_type(dtype)
+        wide = group_type(dtype)
         self.line(f"w{position} = {cast_text(dtype, wide, value) if dtype != 'bool' else f'cast_int32({value})'}")
         self.line(f"m{position} = group_{statement.fn[3:]}(w{position})")
         best = f"(w{position} == m{position})"
@@ -363,80 +362,6 @@ class Emitter:
             self.line(f"n{position}_nan = group_max(cast_int32({value} != {value}))")
             best = f"select(n{position}_nan > 0, {value} != {value}, w{position} == m{position})"
         self.line(f"v{position} = group_min(select({best} & ({place} >= 0), {place}, np.int64(9223372036854775807)))")
-
-    # ---- the record
-    # ------------------------------------------------------------------------------------------------------
-
-    def _finish(self) -> Kernel:
-        group, schedule = self.group, self.schedule
-        global_size = schedule.global_size
-        params = [Param(f"b{i}", "pointer", storage_name(b.dtype)) for i, b in enumerate(group.buffers)]
-        params += [Param(n, "scalar", "int64") for n in self.symbols.values()]
-        params += [Param(n, "scalar", "float64") for n in self.floats.values()]
-        params += [Param("error", "pointer", "int32")] * self.checks
-        params += [
-            Param(f"l{n}", "local", self.group.body[p].dtype, self.kept.extent) for p, n in self.kept.places.items()
-        ]
-        params += self.exchanges
-        local = (schedule.lanes,) if schedule.mapping is Mapping.ROWS else None
-        header = f"(item, {', '.join(p.name for p in params)}):\n"
-        text = header + "\n".join(self.lines or ["    pass"]) + "\n"
-        digest = hashlib.sha256(repr((text, params, len(global_size), local)).encode()).hexdigest()[:12]
-        name = f"{_short_name(group.ops)}_{digest}"
-        source = KernelSource(name, f"def {name}{text}", tuple(params), len(global_size), local)
-        return Kernel(
-            source, group, schedule, group.buffers, tuple(self.symbols), tuple(self.floats), self.checks, global_size
-        )
-
-
-_COMBINE = {
-    "logaddexp": "logaddexp",
-    "sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and",
-}  # fmt: skip
-
-
-def _group_type(dtype: str) -> str:
-    """The type in which values of ``dtype`` go through a group instruction: small integers as 32 bits."""
-    if is_float(dtype) or dtype.endswith(("32", "64")):
-        return dtype
-    return "uint32" if is_unsigned(dtype) else "int32"
-
-
-def identity_text(fn: str, dtype: str) -> str:
-    """The value that leaves a combination unchanged."""
-    if fn in ("max", "min"):
-        if dtype == "bool":
-            return str(fn == "min")
-        if is_float(dtype):
-            return constant_text(float("-inf") if fn == "max" else float("inf"), dtype)
-        bits = int(dtype.lstrip("uint"))
-        low, high = (0, 2**bits - 1) if is_unsigned(dtype) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-        return constant_text(low if fn == "max" else high, dtype)
-    if fn == "logaddexp":
-        return constant_text(float("-inf"), dtype)
-    return constant_text({"sum": 0, "prod": 1, "any": False, "all": True}[fn], dtype)
-
-
-def _wins(fn: str, value: str, best: str, dtype: str) -> str:
-    """Whether ``value`` replaces ``best``: strictly better, or the first NaN."""
-    better = call_text("gt" if fn == "argmax" else "lt", dtype, [value, best])
-    return (
-        f"({better} and ({best} == {best})) or (({value} != {value}) and ({best} == {best}))"
-        if is_float(dtype)
-        else better
-    )
-
-
-def _ties(value: str, best: str, dtype: str) -> str:
-    """Whether both are the extreme so far, so that the earlier position counts, in whatever order the loops run."""
-    same = call_text("eq", dtype, [value, best])
-    return f"{same} or (({value} != {value}) and ({best} != {best}))" if is_float(dtype) else same
-
-
-def _wins_last(fn: str, value: str, best: str, dtype: str) -> str:
-    """The same where the last of equals counts, as in ATen's cummax and cummin."""
-    better = call_text("ge" if fn == "argmax" else "le", dtype, [value, best])
-    return f"{better} or ({value} != {value})" if is_float(dtype) else better
 
 
 def _is_short(cols: tuple[Axis, ...], schedule: Schedule) -> bool:
@@ -446,18 +371,8 @@ def _is_short(cols: tuple[Axis, ...], schedule: Schedule) -> bool:
     return count is not None and count <= 4 * BLOCK * parts
 
 
-def _short_name(ops: tuple[str, ...]) -> str:
-    """A readable name from the ops that do the work, longest prefix that stays short."""
-    words: list[str] = []
-    for op in ops:
-        word = re.sub(r"\W", "_", op.split(".")[1] if "." in op else op).strip("_")
-        if not words or words[-1] != word:
-            words.append(word)
-    if len(words) > 5:
-        words = [*words[:2], *words[-3:]]
-    return "_".join(words)[:48].strip("_") or "kernel"
-
-
-def emit(group: ir.GroupIR, schedule: Schedule, local_memory: int = 0) -> Kernel:
-    """The kernel of ``group`` under ``schedule``, with at most ``local_memory`` bytes of work-group memory."""
-    return Emitter(group, schedule, local_memory).run()
+def emit(phases: Sequence[Phase], local_memory: int = 0) -> Kernel:
+    """The kernel that runs ``phases`` one after the other, with at most ``local_memory`` bytes of work-group memory."""
+    tickets = needs_ticket(phases)
+    codes = [Emitter(p, local_memory // len(phases), tickets and n > 0).run() for n, p in enumerate(phases)]
+    return Assembler(phases, codes).run()

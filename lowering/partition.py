@@ -16,7 +16,7 @@ from torch.fx import GraphModule, Node
 
 from . import graph
 from .axes import Axes, Dim, Dims, Space
-from .classify import Classes, Refusal, op_name
+from .classify import SMALL, Classes, Refusal, op_name
 from .index import ONE, ZERO, Axis, Index, Symbol, atom, product
 from .ops import TABLE, Kind
 from .order import required_order
@@ -397,8 +397,9 @@ class Partitioner:
             return True
         if self._extent(a) != self._extent(b):
             return False
-        mark = self.axes.mark()
-        if (not by_position or self._pair_loops(self.drafts[a], self.drafts[b])) and self._try_merge(a, b):
+        mark, left, right = self.axes.mark(), self.drafts[a], self.drafts[b]
+        pairs = not by_position or (self._walks_cols(left) == self._walks_cols(right) and self._pair_loops(left, right))
+        if pairs and self._try_merge(a, b):
             return True
         self.axes.undo(mark)
         return False
@@ -409,6 +410,16 @@ class Partitioner:
             if not self.axes.unify(part(left), part(right)):
                 return False
         return self._distinct(left, right)
+
+    def _walks_cols(self, draft: _Draft) -> bool:
+        """Whether memory runs along the cols in most of what the group reads: two groups of which one reads along its
+        cols and one across them have no good schedule in common."""
+        cols, along = set(self.axes.leaves(draft.cols or ())), 0
+        for arg, readers in draft.reads.items():
+            for dim, stride in zip(readers[0] or (), graph.strides(arg), strict=False):
+                if dim and stride == ONE:
+                    along += 1 if cols.issuperset(self.axes.leaves(dim)) else -1
+        return along > 0
 
     def _rows(self, draft: _Draft) -> tuple[int, ...]:
         """The row axes, in the order of a node that has them all: groups over one shape pair them up alike."""
@@ -488,17 +499,31 @@ class Partitioner:
     # ------------------------------------------------------------------------------------------------------
 
     def _steps(self) -> Iterator[Group | Extern]:
-        """Groups and externs, each after all that it needs, otherwise in the graph's order."""
+        """Groups and externs, each after all that it needs; groups together and externs together as long as there are
+        any, as each change between them waits for the device; small groups last, so that they can share a launch with
+        those before them; otherwise in the graph's order."""
         pending = {g: len(d.before) for g, d in self.drafts.items()}
-        ready = [(self.order[d.nodes[0]], g) for g, d in self.drafts.items() if not pending[g]]
-        heapq.heapify(ready)
-        while ready:
-            _, g = heapq.heappop(ready)
+        ready: dict[bool, list[tuple[bool, int, int]]] = {False: [], True: []}
+        is_extern = False
+        for g in [g for g, count in pending.items() if not count]:
+            heapq.heappush(ready[self._is_extern(g)], self._rank(g))
+        while ready[False] or ready[True]:
+            is_extern = is_extern if ready[is_extern] else not is_extern
+            *_, g = heapq.heappop(ready[is_extern])
             yield self._finish(self.drafts[g])
             for follower in self.drafts[g].after:
                 pending[follower] -= 1
                 if not pending[follower]:
-                    heapq.heappush(ready, (self.order[self.drafts[follower].nodes[0]], follower))
+                    heapq.heappush(ready[self._is_extern(follower)], self._rank(follower))
+
+    def _is_extern(self, group: int) -> bool:
+        return self.drafts[group].nodes[0] in self.classes.refused
+
+    def _rank(self, group: int) -> tuple[bool, int, int]:
+        """Which of the ready groups comes first: large before small, then in the graph's order."""
+        extent = ONE if self._is_extern(group) else self._extent(group)
+        small = not self._is_extern(group) and extent.constant is not None and extent.constant <= SMALL
+        return small, self.order[self.drafts[group].nodes[0]], group
 
     def _finish(self, draft: _Draft) -> Group | Extern:
         first = draft.nodes[0]

@@ -6,11 +6,14 @@ import dataclasses
 import enum
 
 from . import ir
-from .index import ONE, Axis, Index, coefficient, product
+from .index import ONE, ZERO, Axis, Index, coefficient, floor_divide, index, product
 from .target import Traits
 
 MAX_RANGE = 3
 """Dimensions of a SYCL range."""
+
+TILE = 16
+"""Points of a tile's second axis: the elements of a cache line, for types of four bytes."""
 
 RANGE_LIMIT = 2**31
 """SYCL refuses ranges of so many work-items, and numba-dpex tells LLVM that no id reaches this."""
@@ -29,7 +32,9 @@ class Schedule:
     """``dims`` are the range's dimensions, slowest first, each a product of row axes, slowest first. ``loops`` are the
     cols in loop order; under ROWS the last is spread over ``lanes`` work-items. ``chunk``, one of the row axes, is the
     part of the first loop that a work-group runs over, where one row is shared by several. ``outer`` are row axes over
-    which every work-item loops, because the range would be too large with them."""
+    which every work-item loops, because the range would be too large with them. ``tile``, a dimension of its own, is
+    walked ``TILE`` points at a time by each work-item: neighbours read memory across it, and use whole cache lines so.
+    With ``solo``, one work-group of so many work-items walks all rows."""
 
     mapping: Mapping
     dims: tuple[tuple[Axis, ...], ...]
@@ -37,16 +42,30 @@ class Schedule:
     lanes: int = 1
     chunk: Axis | None = None
     outer: tuple[Axis, ...] = ()
+    tile: Axis | None = None
+    solo: int = 0
 
     def __str__(self) -> str:
         dims = " x ".join("*".join(f"{a.name}<{a.size}" for a in dim) for dim in self.dims) or "one work-item"
         loops = ", ".join(f"{a.name}<{a.size}" for a in (*self.outer, *self.loops))
-        return f"{self.mapping.value}: range {dims}, {self.lanes} lanes a row, loops over {loops or 'nothing'}"
+        where = f"one work-group of {self.solo} over" if self.solo else "range"
+        tile = f", {self.tile.name} in tiles of {TILE}" if self.tile is not None else ""
+        return f"{self.mapping.value}: {where} {dims}{tile}, {self.lanes} lanes a row, loops over {loops or 'nothing'}"
+
+    @property
+    def has_lanes(self) -> bool:
+        """Whether it needs work-groups of a size of its own, whose members know each other."""
+        return self.mapping is Mapping.ROWS or self.solo > 0
 
     @property
     def global_size(self) -> tuple[Index, ...]:
         """Work-items in each dimension of the range."""
-        sizes = [product(a.size for a in dim) for dim in self.dims] or [ONE]
+        if self.solo:
+            return (index(self.solo),)
+        sizes = [
+            floor_divide(dim[0].size + TILE - 1, index(TILE)) if dim == (self.tile,) else product(a.size for a in dim)
+            for dim in self.dims
+        ] or [ONE]
         sizes[-1] = sizes[-1] * self.lanes
         return tuple(sizes)
 
@@ -55,10 +74,11 @@ def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Sche
     """The schedule of ``group`` on a device of ``traits``; with ``chunk``, each work-group takes that part of a row."""
     rows = _by_stride(group, group.rows, stores_first=not group.cols)
     if not group.cols:
-        return _limited(Schedule(Mapping.FLAT, _range_dims(rows), ()))
+        dims = range_dims(rows)
+        return _limited(Schedule(Mapping.FLAT, dims, (), tile=_tile(group, dims)))
     loops = tuple(_by_stride(group, group.cols, stores_first=False) if not _is_ordered(group) else group.cols)
     if chunk is None and (_rows_are_contiguous(group) or any(isinstance(s, (ir.Scan, ir.Update)) for s in group.body)):
-        return _limited(Schedule(Mapping.SERIAL, _range_dims(rows), loops))
+        return _limited(Schedule(Mapping.SERIAL, range_dims(rows), loops))
     return _limited(Schedule(Mapping.ROWS, (tuple(group.rows),), loops, traits.lanes, chunk))
 
 
@@ -70,13 +90,26 @@ def _limited(schedule: Schedule) -> Schedule:
     ) is not None and total * schedule.lanes >= RANGE_LIMIT:
         outer.append(dims[0].pop(0))
         dims = dims if dims[0] or len(dims) == 1 else dims[1:]
-    return dataclasses.replace(schedule, dims=tuple(map(tuple, dims)), outer=tuple(outer)) if outer else schedule
+    if not outer:
+        return schedule
+    tile = None if schedule.tile in outer else schedule.tile
+    return dataclasses.replace(schedule, dims=tuple(map(tuple, dims)), outer=tuple(outer), tile=tile)
 
 
-def _range_dims(axes: list[Axis]) -> tuple[tuple[Axis, ...], ...]:
+def range_dims(axes: list[Axis]) -> tuple[tuple[Axis, ...], ...]:
     """At most three dimensions; what is left over goes into the slowest, where a division costs least."""
     extra = max(len(axes) - MAX_RANGE, 0)
     return (tuple(axes[: extra + 1]), *((a,) for a in axes[extra + 1 :])) if axes else ()
+
+
+def _tile(group: ir.GroupIR, dims: tuple[tuple[Axis, ...], ...]) -> Axis | None:
+    """The axis along which memory runs in a load that the fastest dimension of the range reads across."""
+    fastest = dims[-1][-1] if dims else None
+    for ix in _accesses(group, ir.Load):
+        along = [a for (a, *rest) in dims[:-1] if not rest and coefficient(ix, a) == ONE]
+        if along and fastest is not None and coefficient(ix, fastest) not in (None, ONE, ZERO):
+            return along[0]
+    return None
 
 
 def _is_ordered(group: ir.GroupIR) -> bool:

@@ -52,11 +52,11 @@ def _place(group: ir.GroupIR, inner: Axis) -> Index:
 
 
 def _scratch(group: ir.GroupIR, reductions: list[int], chunk: Axis, written: bool) -> tuple[ir.Buffer, ...]:
+    """Memory for the partial results, named after a result of the group, so that no other group names its own so."""
     size = product(a.size for a in group.rows) * chunk.size
-    return tuple(
-        ir.Buffer(f"partial{n}", group.body[group.body[p].arg].dtype, written, size)  # type: ignore[union-attr]
-        for n, p in enumerate(reductions)
-    )
+    owner = next(b.name for b in group.buffers if b.written)
+    dtypes = [group.body[ir.operands(group.body[p])[0]].dtype for p in reductions]
+    return tuple(ir.Buffer(f"partial{n}_{owner}", dtype, written, size) for n, dtype in enumerate(dtypes))
 
 
 def _partial(group: ir.GroupIR, stage: list[int], reductions: list[int], chunk: Axis) -> ir.GroupIR:

@@ -12,7 +12,7 @@ class Traits:
     ``lanes`` is the work-group size that reduces one row best, ``max_work_group_size`` the most that the device takes,
     ``compute_units`` the number of work-groups that run at once, ``max_kernel_arguments`` a bound on the buffers of a
     kernel, ``max_group_nodes`` one on the ops in it (compilers slow down on long kernels), ``local_memory`` the bytes
-    of work-group memory.
+    of work-group memory, ``solo_work`` the additions that one work-group makes in less time than launches cost.
     """
 
     lanes: int = 16
@@ -21,6 +21,7 @@ class Traits:
     max_kernel_arguments: int = 96
     max_group_nodes: int = 256
     local_memory: int = 65536
+    solo_work: int = 2**20
 
 
 GENERIC = Traits()

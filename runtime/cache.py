@@ -92,6 +92,19 @@ def decode(data: bytes) -> CompiledKernel:
     return CompiledKernel(header["name"], header["entry"], content[header_length:end], llvm)
 
 
+def write_whole(path: pathlib.Path, data: bytes) -> None:
+    """Write a file that other processes see whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        pathlib.Path(temporary).unlink(missing_ok=True)
+        raise
+
+
 class SpirvCache:
     """A folder of compiled kernels, shared by any number of processes. Never in the way: it can miss, not fail."""
 
@@ -132,7 +145,7 @@ class SpirvCache:
         if not self._writable:
             return
         try:
-            self._write(self.path(key), encode(kernel))
+            write_whole(self.path(key), encode(kernel))
         except OSError as error:
             self._writable = False
             logger.warning(
@@ -143,18 +156,6 @@ class SpirvCache:
             )
             return
         self._trim_once()
-
-    @staticmethod
-    def _write(path: pathlib.Path, data: bytes) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.replace(temporary, path)
-        except BaseException:
-            pathlib.Path(temporary).unlink(missing_ok=True)
-            raise
 
     def _trim_once(self) -> None:
         with self._lock:

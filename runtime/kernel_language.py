@@ -34,6 +34,8 @@ WORK_GROUP = 2  # SPIR-V Scope. Sub-group (3) silently gives partial results in 
 REDUCE, INCLUSIVE_SCAN, EXCLUSIVE_SCAN = 0, 1, 2  # SPIR-V GroupOperation
 # SequentiallyConsistent | WorkgroupMemory | CrossWorkgroupMemory
 BARRIER_SEMANTICS = 0x10 | 0x100 | 0x200
+DEVICE = 1  # SPIR-V Scope
+TICKET_SEMANTICS = 0x8 | 0x200  # AcquireRelease | CrossWorkgroupMemory
 
 Emit = Callable[..., Any]
 
@@ -177,6 +179,21 @@ _define_nan_reduction("group_min_nan", "Min")
 _define_group("group_scan_exclusive_add", "Add", EXCLUSIVE_SCAN)
 _define("group_broadcast", 2, _type_broadcast, _emit_broadcast)
 _define("barrier", 0, lambda args: types.none(), _emit_barrier)
+
+
+def _type_ticket(args: list[Any]) -> Any:
+    if not isinstance(args[0], types.CPointer) or args[0].dtype != types.int32:
+        raise TypingError(f"take_ticket({args[0]}): needs the address of an int32")
+    return types.int32(args[0])
+
+
+def _emit_ticket(builder: Any, sig: Any, values: list[Any]) -> Any:
+    """Add one to a counter in memory that all work-groups share; gives what it was before."""
+    mangled = _mangle("__spirv_AtomicIIncrement", "PU3AS1iii")
+    return _call(builder, mangled, I32, [values[0], I32(DEVICE), I32(TICKET_SEMANTICS)], pure=False)
+
+
+_define("take_ticket", 1, _type_ticket, _emit_ticket)
 
 
 # ---- OpenCL's mathematical functions --------------------------------------------------------------

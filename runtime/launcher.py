@@ -96,6 +96,11 @@ class Launch:
             self._pointers.append((given, place))
             return
         cell: Any
+        if param.kind == "counter":
+            self._codes[place] = _POINTER
+            self._keep.append(counter := ctypes.c_int64(0))
+            self._values[place] = ctypes.addressof(counter)
+            return
         if param.kind == "local":
             self._codes[place] = _LOCAL
             cell = _LocalAccessor(1, _ARGUMENT_CODES[param.dtype], param.extent, 1, 1)

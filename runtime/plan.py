@@ -17,13 +17,16 @@ import torch
 from torch.fx import Node
 
 from lowering import graph
+from lowering.assemble import Kernel
 from lowering.build import ERRORS
 from lowering.dtypes import TORCH
-from lowering.emit import Kernel
-from lowering.index import ONE, Axis, Index, Loaded, Quotient, Remainder, Symbol, render
-from lowering.ir import Buffer
+from lowering.index import ONE, Axis, Index, Loaded, Quotient, Remainder, Symbol, product, render
+from lowering.ir import Buffer, GroupIR, Load, Store
 from lowering.partition import Extern, Group, Partition
+from lowering.schedule import Mapping as LoopMapping
 from lowering.symbols import to_index
+
+from .memory import POOLED, allocate
 
 OUT_VARIANTS = {
     torch.ops.aten.mm.default: torch.ops.aten.mm.out,
@@ -34,9 +37,24 @@ OUT_VARIANTS = {
 """Structured ops whose ``out=`` form writes straight into the buffer that it is given."""
 
 _RESERVED = re.compile(
-    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|empty_strided|as_strided|wait|check|scratch\d+_\w+"
+    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|allocate|empty_strided|as_strided|wait|check|scratch\d+_\w+"
 )
 """Names that a plan uses for symbols, launches, constants and its own helpers: no node may take them."""
+
+
+Layout = tuple[tuple[Index, ...], tuple[Index, ...], torch.dtype]
+"""Shape, strides and type of something in memory."""
+
+
+def _layout(node: Node) -> Layout:
+    return tuple(graph.shape(node)), tuple(graph.strides(node)), graph.dtype(node)
+
+
+def _is_last_at(store: Store, name: str, body: GroupIR) -> bool:
+    """Whether all reads of the buffer ``name`` are of the place of ``store``, and come before it."""
+    loads = [(p, s) for p, s in enumerate(body.body) if isinstance(s, Load) and body.buffers[s.buffer].name == name]
+    end = body.body.index(store)
+    return bool(loads) and all(p < end and s.index == store.index for p, s in loads)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,21 +103,27 @@ class Planner:
         self.views: dict[Node, str] = {}
         self.symbols: dict[str, str] = {}
         self.launches: list[Kernel] = []
+        self.launched: set[int] = set()
+        self.made: set[Node] = set()
+        self.scratch: dict[str, str] = {}
         self.externs = 0
         self.pending = False
         self.checked = False
         self.retiring = self._last_uses()
         self.dead: list[str] = []
+        self.dying: list[Node] = []  # what nothing reads after the current step
+        self.own: dict[str, Layout] = {}  # what the plan allocated itself, and so may use again
 
     def run(self) -> LaunchPlan:
         """The whole plan."""
         self._inputs()
         for position, step in enumerate(self.partition.steps):
+            self.dying = self.retiring.get(position, [])
             if isinstance(step, Extern):
                 self._extern(step.node)
             else:
                 self._group(step)
-            self._retire(position)
+            self._retire()
         self._output()
         body = "\n".join(f"    {line}" for line in self.lines)
         return LaunchPlan(f"def call(args):\n{body}\n", self.constants, tuple(self.launches), self.externs)
@@ -164,27 +188,66 @@ class Planner:
     # ---------------------------------------------------------------------------------------------------------
 
     def _group(self, group: Group) -> None:
-        for node in group.stored:
-            self._allocate(self._name(node), graph.shape(node), graph.strides(node), graph.dtype(node))
-        scratch: dict[str, str] = {}
+        """Launch the kernels of ``group``, but for those that an earlier group shares and has launched."""
         for kernel in self.kernels[group]:
-            self._launch(kernel, scratch)
-        self.dead += scratch.values()
+            if id(kernel) not in self.launched:
+                self.launched.add(id(kernel))
+                self._launch(kernel)
+        self.dead += self.scratch.values()
+        self.scratch = {}
 
-    def _allocate(self, name: str, shape: Sequence[Index], strides: Sequence[Index], dtype: torch.dtype) -> None:
-        self.lines.append(f"{name} = empty_strided({numbers(shape)}, {numbers(strides)}, dtype={dtype})")
+    def _allocate(self, name: str, layout: Layout) -> None:
+        """New memory, or that of something of the same layout which is dead, but may still be in use by kernels: they
+        run one after the other."""
+        dead = next((d for d in self.dead if self.own.get(d) == layout), None)
+        if dead is None:
+            self.lines.append(f"{name} = {self._empty(layout)}")
+        else:
+            self.lines += [f"{name} = {dead}", f"del {dead}"]
+            self.dead.remove(dead)
+            del self.own[dead]
+        self.own[name] = layout
 
-    def _buffer(self, buffer: Buffer, scratch: dict[str, str]) -> str:
-        """The variable of a kernel's buffer; scratch memory is made when first named."""
-        if buffer.scratch is None:
-            return self._name(self.nodes[buffer.name])
-        if buffer.name not in scratch:
-            scratch[buffer.name] = f"scratch{len(self.launches)}_{buffer.name}"
-            self._allocate(scratch[buffer.name], (buffer.scratch,), (ONE,), TORCH[buffer.dtype])
-        return scratch[buffer.name]
+    def _empty(self, layout: Layout) -> str:
+        """New memory as text: from the pool where it is large, or may be."""
+        shape, strides, dtype = layout
+        count = product(shape).constant
+        function = "empty_strided" if count is not None and count * dtype.itemsize < POOLED else "allocate"
+        return f"{function}({numbers(shape)}, {numbers(strides)}, dtype={dtype})"
 
-    def _launch(self, kernel: Kernel, scratch: dict[str, str]) -> None:
-        arguments = [f"{self._buffer(b, scratch)}.data_ptr()" for b in kernel.buffers]
+    def _in_place(self, node: Node, kernel: Kernel) -> str | None:
+        """The variable of an argument of ``kernel`` whose memory the result ``node`` can take: it dies here, and the
+        kernel reads each element of it in the work-item that then writes to the same place."""
+        body, layout = kernel.group, _layout(node)
+        if len(kernel.phases) > 1 or kernel.schedule.mapping is not LoopMapping.FLAT:
+            return None
+        store = next(s for s in body.body if isinstance(s, Store) and body.buffers[s.buffer].name == node.name)
+        for dying in self.dying:
+            name = self.names.get(dying)
+            if name in self.own and self.own[name] == layout and _is_last_at(store, dying.name, body):
+                return name
+        return None
+
+    def _buffer(self, buffer: Buffer, kernel: Kernel) -> str:
+        """The variable of a kernel's buffer; memory is made when a kernel is first given it to write to."""
+        if buffer.scratch is not None:
+            if buffer.name not in self.scratch:
+                self.scratch[buffer.name] = f"scratch{len(self.launches)}_{buffer.name}"
+                self._allocate(self.scratch[buffer.name], ((buffer.scratch,), (ONE,), TORCH[buffer.dtype]))
+            return self.scratch[buffer.name]
+        node = self.nodes[buffer.name]
+        if buffer.written and node not in self.made:
+            self.made.add(node)
+            reused = self._in_place(node, kernel)
+            if reused is None:
+                self._allocate(self._name(node), _layout(node))
+            else:
+                self.lines.append(f"{self._name(node)} = {reused}")
+                self.own[self._name(node)] = self.own.pop(reused)
+        return self._name(node)
+
+    def _launch(self, kernel: Kernel) -> None:
+        arguments = [f"{self._buffer(b, kernel)}.data_ptr()" for b in kernel.buffers]
         arguments += [symbol(s) for s in kernel.symbols]
         arguments += [f"float({self._node(self.nodes[f])})" for f in kernel.floats]
         if kernel.checks:
@@ -216,9 +279,10 @@ class Planner:
         out = OUT_VARIANTS.get(node.target)
         target = self._target(out or node.target)
         if out is not None:
-            shape, strides = graph.shape(node), graph.strides(node)
-            empty = f"empty_strided({numbers(shape)}, {numbers(strides)}, dtype={graph.dtype(node)})"
-            self.lines.append(f"{self._name(node)} = {target}({', '.join([*arguments, f'out={empty}'])})")
+            self.lines.append(
+                f"{self._name(node)} = {target}({', '.join([*arguments, f'out={self._empty(_layout(node))}'])})"
+            )
+            self.own[self._name(node)] = _layout(node)
         else:
             self.lines.append(f"{self._name(node)} = {target}({', '.join(arguments)})")
         self._bind(node)
@@ -325,9 +389,9 @@ class Planner:
             retiring.setdefault(position, []).append(node)
         return retiring
 
-    def _retire(self, position: int) -> None:
+    def _retire(self) -> None:
         """Forget what nothing reads any more, once no kernel can be using it."""
-        for node in self.retiring.get(position, ()):
+        for node in self.dying:
             if node in self.names and node.op != "get_attr" and graph.is_tensor(node):
                 self.dead.append(self.names[node])
         if self.dead and not self.pending:
@@ -361,6 +425,7 @@ def namespace(
         "torch": torch,
         "math": math,
         "empty_strided": torch.empty_strided,
+        "allocate": allocate,
         "as_strided": torch.as_strided,
         "wait": wait,
         "check": check,

@@ -91,7 +91,7 @@ class _Walk:
 
     def _kind(self, value: ast.expr) -> str:
         """Whether an expression is a "view" of memory that has a name, "new", or "both" for all that is known."""
-        if isinstance(value, ast.Subscript):
+        if isinstance(value, (ast.Subscript, ast.Name)):
             return "view"
         function = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
         if function in _ALIASES:
@@ -130,7 +130,7 @@ class _Walk:
         self.launched += 1
         kernel = self.plan.kernels[number]
         arguments, size = call.args
-        given = [p for p in kernel.source.params if p.kind != "local"]
+        given = [p for p in kernel.source.params if p.kind not in ("local", "counter")]
         if not isinstance(arguments, ast.Tuple) or len(arguments.elts) != len(given):
             self._broken(f"kernel {kernel.source.name} takes {len(given)} arguments")
             return

@@ -28,9 +28,11 @@ from aten_backend.loop_level.overrides import Overrides
 from aten_backend.loop_level.updates import spread
 from aten_backend.loop_level.values import Value
 from lowering import ir
+from lowering.assemble import Kernel, Phase
 from lowering.build import CODES
+from lowering.chain import chain
 from lowering.dtypes import NAMES, compute_name
-from lowering.emit import Kernel, emit
+from lowering.emit import emit
 from lowering.errors import ArtifactError
 from lowering.index import Axis, Index, Loaded, atom
 from lowering.ops.pointwise import nonzero
@@ -250,7 +252,8 @@ class GroupKernel(SIMDKernel):  # type: ignore[misc]
     def codegen_kernel(self, name: str | None = None) -> str:
         """Schedule and emit; the text of all kernels, of which a long reduction needs two."""
         parts = split_long(collapse(self.group()), self.traits) if self.body.statements else ()
-        self.emitted = tuple(emit(g, choose(g, self.traits, chunk), self.traits.local_memory) for g, chunk in parts)
+        phases = [Phase(g, choose(g, self.traits, chunk)) for g, chunk in parts]
+        self.emitted = tuple(emit(launch, self.traits.local_memory) for launch in chain(phases, self.traits))
         return "\n\n".join(k.source.text for k in self.emitted)
 
     def call_kernel(self, name: str, node: Any = None, deallocate_ws: bool = True) -> None:

@@ -15,8 +15,8 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPython
 from torch._inductor.utils import IndentedBuffer, LineContext
 
 from aten_backend.loop_level.switch import chosen_options
+from lowering.assemble import Kernel
 from lowering.dtypes import TORCH
-from lowering.emit import Kernel
 from lowering.index import ONE
 from runtime.plan import numbers, symbol
 
@@ -70,7 +70,8 @@ class _Launches:
         """Put the source of ``kernel`` into the module, with where it comes from above it."""
         source = kernel.source
         params = ", ".join(repr((p.name, p.kind, p.dtype, p.extent)) for p in source.params)
-        self.header.splice(f"\n\n{comment}\n# {kernel.schedule}")
+        schedules = "\n".join(f"# {phase.schedule}" for phase in kernel.phases)
+        self.header.splice(f"\n\n{comment}\n{schedules}")
         self.header.writeline(
             f"{source.name} = kernels.define({source.name!r}, [{params}], {source.ndim}, {source.local_size}, r'''"
         )

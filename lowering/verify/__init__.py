@@ -6,7 +6,7 @@ meaning of the artefact, and never by calling the stage that made it.
 
 from __future__ import annotations
 
-from .group import evaluate, verify_group, verify_parts, verify_schedule
+from .group import evaluate, verify_group, verify_launches, verify_parts, verify_schedule
 from .partition import verify_classes, verify_partition
 from .text import LANGUAGE, verify_kernel, verify_names
 
@@ -16,6 +16,7 @@ __all__ = [
     "verify_classes",
     "verify_group",
     "verify_kernel",
+    "verify_launches",
     "verify_names",
     "verify_partition",
     "verify_parts",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import random
@@ -12,6 +13,7 @@ import torch
 from torch.fx import Node
 
 from .. import graph, ir
+from ..assemble import Phase
 from ..dtypes import NAMES, compute_name, is_float
 from ..dtypes import TORCH as TORCH_DTYPES
 from ..index import ONE, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, index, product
@@ -309,6 +311,29 @@ def verify_schedule(body: ir.GroupIR, schedule: Schedule) -> None:
         broken("schedule", "positions count, and the cols are not walked in their order")
     if schedule.chunk is not None and (schedule.chunk not in rows or not schedule.loops):
         broken("schedule", f"its chunk {schedule.chunk} is no row of a group with cols")
+    if schedule.solo:
+        if schedule.lanes not in (1, schedule.solo) or schedule.chunk is not None:
+            broken("schedule", f"a single work-group of {schedule.solo} with {schedule.lanes} lanes a row")
+        return
+    if schedule.tile is not None:
+        if (schedule.tile,) not in schedule.dims[:-1] or schedule.mapping.value != "flat":
+            broken("schedule", f"tiles of {schedule.tile}, which is no slow dimension of a flat range")
+        schedule = dataclasses.replace(schedule, tile=None)
     work_items = product(schedule.global_size)
     if work_items != product(a.size for a in rows) * index(schedule.lanes) and work_items != ONE:
         broken("schedule", f"{work_items} work-items for {product(a.size for a in rows)} rows")
+
+
+def verify_launches(phases: Sequence[Phase], launches: Sequence[tuple[Phase, ...]]) -> None:
+    """Every phase is launched once and in order; all but the first of a launch are run by a single work-group, and the
+    first by work-groups whose last can be told."""
+    flat = [p for launch in launches for p in launch]
+    if [p.group for p in flat] != [p.group for p in phases]:
+        broken("chain", f"it launches {len(flat)} phases in an order of their own, there are {len(phases)}")
+    for launch in launches:
+        for phase in launch:
+            verify_schedule(phase.group, phase.schedule)
+        if len(launch) > 1 and not launch[0].schedule.has_lanes:
+            broken("chain", f"{launch[1].group.ops} follow {launch[0].group.ops}, which have no work-groups")
+        if any(not p.schedule.solo for p in launch[1:]):
+            broken("chain", "a phase after the first is run by several work-groups")

@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from ..artifacts import KernelSource
+from ..assemble import Kernel
 from ..dtypes import storage_name
-from ..emit import Kernel
 from .errors import broken
 
 _MATH = (
@@ -26,14 +26,14 @@ _COLLECTIVE = frozenset(
 )  # fmt: skip
 LANGUAGE = _COLLECTIVE | {
     *_MATH, *_INTEGERS, "select", *(f"cast_{t}" for t in (*_TYPES, "bool")),
-    "bitcast_f32_u32", "bitcast_u32_f32", "bitcast_f64_u64", "bitcast_u64_f64",
+    "take_ticket", "bitcast_f32_u32", "bitcast_u32_f32", "bitcast_f64_u64", "bitcast_u64_f64",
     "bf16_to_f32", "f32_to_bf16", "f16_to_f32", "f32_to_f16",
 }  # fmt: skip
 """The kernel language, which ``runtime/kernel_language.py`` implements; a test compares the two."""
 
 _BUILTINS = frozenset({"range", "min", "max", "np", "math", "True", "False"})
 _NUMPY = frozenset({*_TYPES, "nan", "inf"})
-_ITEM = frozenset({"get_id", "get_local_id", "get_group", "get_group_id"})
+_ITEM = frozenset({"get_id", "get_local_id", "get_group", "get_group_id", "get_group_range"})
 _SYNTAX = (
     *(ast.Assign, ast.AugAssign, ast.Expr, ast.If, ast.For, ast.While, ast.Pass, ast.Name, ast.Load, ast.Store),
     *(ast.Constant, ast.Call, ast.Attribute, ast.Subscript, ast.Tuple, ast.IfExp, ast.Compare, ast.cmpop),
@@ -76,7 +76,7 @@ def _verify_params(kernel: Kernel) -> None:
     expected = [("pointer", storage_name(b.dtype)) for b in kernel.buffers]
     expected += [("scalar", "int64")] * len(kernel.symbols) + [("scalar", "float64")] * len(kernel.floats)
     expected += [("pointer", "int32")] * kernel.checks
-    given = [(p.kind, p.dtype) for p in kernel.source.params if p.kind != "local"]
+    given = [(p.kind, p.dtype) for p in kernel.source.params if p.kind not in ("local", "counter")]
     if given != expected:
         broken(kernel.source.name, f"its parameters are {given}, its launch passes {expected}")
 

@@ -11,7 +11,9 @@ import pytest
 import torch
 
 from lowering import ir
-from lowering.emit import emit, identity_text
+from lowering.assemble import Phase
+from lowering.combine import identity_text
+from lowering.emit import emit
 from lowering.index import ZERO, Axis, Symbol, atom, index
 from lowering.schedule import Mapping, choose
 from lowering.target import GENERIC
@@ -44,7 +46,7 @@ def total(fn="sum", dtype="float32", cols=LONG) -> ir.GroupIR:
 
 
 def kernel(body):
-    found = emit(body, choose(body, GENERIC))
+    found = emit([Phase(body, choose(body, GENERIC))])
     verify_kernel(found)
     return found
 

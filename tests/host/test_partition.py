@@ -84,7 +84,13 @@ def test_one_kernel(fn, ir):
 
 
 def test_reductions_over_different_dimensions_are_apart():
-    assert kernel_count(lambda x: (x.sum(0), x.sum(1)), r(16, 32)) == 2
+    assert kernel_count(lambda x: (x.sum(0), x.sum(1)), r(1024, 1024)) == 2
+
+
+def test_small_groups_share_a_launch():
+    assert kernel_count(lambda x: (x.sum(0), x.sum(1)), r(16, 32)) == 1
+    assert kernel_count(lambda x, y: x.softmax(1).sum(1).cumsum(0) + y.cumsum(0), r(512, 1024), r(512)) == 1
+    assert kernel_count(lambda x: (x * x).sum(), r(1024, 1024)) == 1  # both stages
 
 
 def test_readers_of_the_same_memory_join():

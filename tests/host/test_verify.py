@@ -11,7 +11,7 @@ import torch
 from aten_backend.pipeline import Lowered
 from lowering import ir, verify
 from lowering.artifacts import KernelSource
-from lowering.emit import Kernel
+from lowering.assemble import Kernel
 from lowering.errors import ArtifactError
 from lowering.index import ZERO, Atom, Axis, Index, atom, index, substitute
 from lowering.partition import Group, Partition
@@ -193,7 +193,7 @@ def test_broken_updates(change, message):
     args = torch.randn(3, 4), torch.randint(0, 3, (2, 4)), torch.randn(2, 4)
     one = lowered(lambda x, i, s: x.scatter_add(0, i, s), *args)[0]
     (group,) = one.partition.groups
-    first, then = (k.group for k in one.kernels[group])
+    first, then = (p.group for k in one.kernels[group] for p in k.phases)
     verify.verify_parts(one.partition, group, (first, then))
     with refuses(message):
         verify.verify_parts(one.partition, group, change(first, then))
@@ -202,9 +202,9 @@ def test_broken_updates(change, message):
 def test_updates_are_made_in_order():
     args = torch.randn(3, 4), torch.randint(0, 3, (2, 4)), torch.randn(2, 4)
     one = lowered(lambda x, i, s: x.scatter_add(0, i, s), *args)[0]
-    kernel = one.plan.kernels[-1]
+    phase = one.plan.kernels[-1].phases[-1]
     with refuses("several lanes share a row"):
-        verify.verify_schedule(kernel.group, dataclasses.replace(kernel.schedule, lanes=16))
+        verify.verify_schedule(phase.group, dataclasses.replace(phase.schedule, lanes=16))
 
 
 def test_values_at_a_point():
@@ -230,6 +230,17 @@ def test_broken_schedule(whole, changes, message):
     verify.verify_schedule(kernel.group, kernel.schedule)
     with refuses(message):
         verify.verify_schedule(kernel.group, dataclasses.replace(kernel.schedule, **changes))
+
+
+def test_broken_launches(whole):
+    phases = [phase for kernel in whole.plan.kernels for phase in kernel.phases]
+    launches = [kernel.phases for kernel in whole.plan.kernels]
+    verify.verify_launches(phases, launches)
+    with refuses("in an order of their own"):
+        verify.verify_launches(phases, launches[1:])
+    several = [dataclasses.replace(p, schedule=dataclasses.replace(p.schedule, solo=0)) for p in phases]
+    with refuses("several work-groups" if several[0].schedule.has_lanes else "no work-groups"):
+        verify.verify_launches(phases, [tuple(several)])
 
 
 def with_text(kernel: Kernel, old: str, new: str) -> Kernel:

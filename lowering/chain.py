@@ -1,0 +1,82 @@
+"""Chains: several groups in one launch, where those after the first are too small to be worth one of their own.
+
+A launch costs as much as thousands of elements do. So a small group that follows another, with no ATen call between
+the two, becomes a phase of the same kernel: run by one work-group, when the groups before it are done (see
+``assemble``). Its first phase keeps all its work-groups if each takes one row, and is otherwise small as well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from . import ir
+from .assemble import Phase
+from .index import product
+from .scalars import FUNCTIONS
+from .schedule import Mapping
+from .target import Traits
+
+MEMORY_COST = 2
+"""Additions in the time of one access that a cache answers."""
+
+
+def chain(phases: Iterable[Phase], traits: Traits) -> list[tuple[Phase, ...]]:
+    """Cut ``phases``, each after all that it needs, into launches."""
+    launches: list[tuple[Phase, ...]] = []
+    for phase in phases:
+        longer = _extended(launches[-1], phase, traits) if launches else None
+        if longer is None:
+            launches.append((phase,))
+        else:
+            launches[-1] = longer
+    return launches
+
+
+def _extended(launch: tuple[Phase, ...], phase: Phase, traits: Traits) -> tuple[Phase, ...] | None:
+    """``launch`` and then ``phase``; None where that does not pay, or the device does not take it."""
+    keeps_groups = launch[0].schedule.mapping is Mapping.ROWS or launch[0].schedule.solo
+    first = launch[0] if keeps_groups else _alone(launch[0], traits)
+    added = _alone(phase, traits)
+    if first is None or added is None:
+        return None
+    longer = (first, *launch[1:], added)
+    work = sum(_work(p, traits) or 0 for p in longer if p.schedule.solo)
+    buffers = {b.name for p in longer for b in p.group.buffers}
+    statements = sum(len(p.group.body) for p in longer)
+    fits = len(buffers) <= traits.max_kernel_arguments and statements <= 4 * traits.max_group_nodes
+    return longer if fits and work <= traits.solo_work else None
+
+
+def _alone(phase: Phase, traits: Traits) -> Phase | None:
+    """``phase`` for a single work-group, where it is small enough."""
+    work = _work(phase, traits)
+    multiplies = any(isinstance(s, ir.Reduce) and s.fn == "prod" for s in phase.group.body)
+    if work is None or work > traits.solo_work or multiplies or phase.schedule.chunk is not None:
+        return None
+    return dataclasses.replace(phase, schedule=dataclasses.replace(phase.schedule, solo=traits.lanes, tile=None))
+
+
+def _work(phase: Phase, traits: Traits) -> int | None:
+    """The additions that the lanes of one work-group would make together, idle lanes counted; None where sizes are not
+    known."""
+    schedule = phase.schedule
+    rows, cols = [a for dim in schedule.dims for a in dim], list(schedule.loops)
+    spread = cols if schedule.mapping is Mapping.ROWS else rows
+    sizes = [a.size.constant for a in (*schedule.outer, *rows, *cols)]
+    if any(s is None for s in sizes):
+        return None
+    points = product(a.size for a in (*rows, *cols)).constant or 0
+    last = (spread[-1].size.constant or 0) if spread else 1
+    padded = -(-last // traits.lanes) * traits.lanes
+    return points * padded // max(last, 1) * _cost(phase.group.body)
+
+
+def _cost(body: Sequence[ir.Statement]) -> int:
+    total = 0
+    for statement in body:
+        if isinstance(statement, ir.Call):
+            total += FUNCTIONS[statement.fn].cost if statement.fn in FUNCTIONS else 1
+        elif isinstance(statement, (ir.Load, ir.Store, ir.Update)):
+            total += MEMORY_COST
+    return max(total, 1)
