@@ -77,7 +77,7 @@ def caches_in(folder: Path) -> Iterator[None]:
     try:
         compiler_for(Options.parse()).start_over(SpirvCache())
         if "torch._inductor" in sys.modules:
-            _inductor_code().clear_memory_caches()
+            inductor_code().clear_memory_caches()
         yield
     finally:
         for name, value in old.items():
@@ -94,9 +94,9 @@ def counted(backend: Backend) -> Iterator[dict[str, int]]:
     counts: dict[str, int] = {}
     counters["xpu_aten"].clear()
     if backend.name in (INDUCTOR, TWIN):
-        with _inductor_code().captured_code() as code:
+        with inductor_code().captured_code() as code:
             yield counts
-        found = _inductor_code().count(code)
+        found = inductor_code().count(code)
         counts.update(kernels=found.kernels, launches=found.calls, loops=found.loops, extern_calls=found.extern_calls)
         return
     yield counts
@@ -110,6 +110,7 @@ def _twin() -> Any:
     return importlib.import_module("aten_backend.loop_level.backend")
 
 
-def _inductor_code() -> Any:
-    """By name, when it is needed: importing Inductor takes seconds, and most commands do without."""
+def inductor_code() -> Any:
+    """The module that reads Inductor's code, by name: importing Inductor takes seconds, and most commands do
+    without."""
     return importlib.import_module("aten_backend.loop_level.inductor_code")

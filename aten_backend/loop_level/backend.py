@@ -53,7 +53,7 @@ def xpu_inductor(
     register(Scheduling, GraphWrapper)
     compiler_for(chosen).start()
     with _settings(chosen):
-        return compile_fx(gm, example_inputs, inner_compile=functools.partial(_compile_graph, chosen))  # type: ignore[arg-type]
+        return compile_fx(gm, example_inputs, inner_compile=functools.partial(_compile_graph, chosen))
 
 
 def _compile_graph(options: Options, gm: GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Any:

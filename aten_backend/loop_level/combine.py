@@ -19,7 +19,7 @@ def scan_function(combine: Combine, dtypes: tuple[torch.dtype, ...]) -> str | No
         {"sum": _sum, "prod": _product, "logaddexp": _log_add_exp}
         if len(dtypes) == 1
         else {
-            fn: ir.get_reduction_combine_fn(fn, dtype=dtypes[0], arg_break_ties_left=False)  # type: ignore[dict-item]
+            fn: ir.get_reduction_combine_fn(fn, dtype=dtypes[0], arg_break_ties_left=False)
             for fn in ("argmax", "argmin")
         }
     )

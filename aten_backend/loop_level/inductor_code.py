@@ -16,6 +16,7 @@ _EXTERN = re.compile(
     r"^ +(?:[\w, ]+ = )?(?:extern_kernels|torch\.ops|aten|inductor_ops|_quantized)\.[\w.]+\(", re.MULTILINE
 )
 _KERNEL_TEXT = re.compile(r"^(\w+) = async_compile\.cpp_pybinding\(.*?'''(.*?)'''", re.MULTILINE | re.DOTALL)
+_OUR_TEXT = re.compile(r"^\w+ = kernels\.define\(.*?'''\n(.*?)'''", re.MULTILINE | re.DOTALL)
 _LOOP = re.compile(r"\s*for\s*\(int64_t x\d+=")
 _WRAPPER_END = "def get_args("
 
@@ -45,6 +46,11 @@ def captured_code() -> Iterator[list[str]]:
 def clear_memory_caches() -> None:
     """Forget in this process what Inductor compiled, so that the next compile starts from the cache folder."""
     utils.clear_caches()
+
+
+def kernel_texts(code: Iterable[str]) -> list[str]:
+    """The texts of this project's kernels in ``code``."""
+    return [text for wrapper in dict.fromkeys(code) for text in _OUR_TEXT.findall(wrapper)]
 
 
 def count(code: Iterable[str]) -> InductorCounts:

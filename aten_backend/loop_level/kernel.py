@@ -25,9 +25,10 @@ from aten_backend.loop_level.indexing import (
     part_of,
 )
 from aten_backend.loop_level.overrides import Overrides
+from aten_backend.loop_level.switch import chosen_options
 from aten_backend.loop_level.updates import spread
 from aten_backend.loop_level.values import Value
-from lowering import ir
+from lowering import ir, verify
 from lowering.assemble import Kernel, Phase
 from lowering.build import CODES
 from lowering.chain import chain
@@ -46,7 +47,7 @@ from lowering.values import Body, Scalar, coordinate
 OUT_OF_RANGE = "index out of range"
 
 
-class Handler(CSEProxy):  # type: ignore[misc]
+class Handler(CSEProxy):
     """Inductor's handler of loop bodies, with values of the group IR in place of text: the group shares equal
     statements by itself."""
 
@@ -62,16 +63,16 @@ class Handler(CSEProxy):  # type: ignore[misc]
         return pytree.tree_map(known, result)
 
 
-class GroupKernel(SIMDKernel):  # type: ignore[misc]
+class GroupKernel(SIMDKernel):
     """Takes the nodes that Inductor's scheduler fused. All values of a row are at hand everywhere, as in a persistent
     kernel of Inductor's: how often the loops over them run is the emitter's business."""
 
-    overrides = Overrides  # type: ignore[assignment]
+    overrides = Overrides
     traits = Traits()
 
     def __init__(self, tiling: dict[str, sympy.Expr], features: Any, **kwargs: Any) -> None:
         super().__init__(tiling, features, **kwargs)
-        self.body: Body = Body()  # type: ignore[assignment]
+        self.body: Body = Body()
         self.reader = IndexReader(self.body, self.nonzero, self._place)
         self.buffers: list[ir.Buffer] = []
         self.axes: dict[str, tuple[Axis, ...]] = {}
@@ -99,7 +100,7 @@ class GroupKernel(SIMDKernel):  # type: ignore[misc]
             numel = host_index(tree.numel)
             hint = functools.partial(V.graph.sizevars.optimization_hint, fallback=8192)
             cuts = sorted({c for n in tree.nodes.values() for c in (n.divisor, n.divisor * n.length)}, key=hint)
-            axes = digits(numel, map(host_index, cuts), "j" if tree.is_reduction else f"i{tree.prefix}")
+            axes = digits(numel, map(host_index, cuts), "j" if tree.is_reduction else "i")
             self.axes[tree.prefix] = axes
 
     def _place(self, symbol: sympy.Symbol) -> Index:
@@ -179,11 +180,11 @@ class GroupKernel(SIMDKernel):  # type: ignore[misc]
 
     def nonzero(self, divisor: Scalar) -> Scalar:
         """``divisor`` where it is not zero; the host raises where it is."""
-        return nonzero(self, divisor)  # type: ignore[arg-type]
+        return nonzero(self, divisor)
 
     # ---- reductions ------------------------------------------------------------------------------------------------
 
-    def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Any) -> Any:
+    def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: Any, value: Any) -> Any:
         """``value`` combined over the reduced axes; the result is of ``dtype``."""
         if reduction_type == "welford_reduce":
             return self._welford(value)
@@ -192,7 +193,7 @@ class GroupKernel(SIMDKernel):  # type: ignore[misc]
         if reduction_type in ("argmax", "argmin"):
             value, place = value if isinstance(value, tuple) else (value, None)
             position = place.scalar.to("int64") if place is not None else coordinate(self.body, self._flat("r0_"))
-            reduce = ir.Reduce(reduction_type, value.exact().id, "int64", position.id)  # type: ignore[arg-type]
+            reduce = ir.Reduce(reduction_type, value.exact().id, "int64", position.id)
             return Value(self.body.scalar(reduce), dtype)
         if reduction_type not in ("sum", "prod", "max", "min", "any"):
             raise ArtifactError(f"the reduction {reduction_type} was not declared to Inductor")
@@ -218,14 +219,14 @@ class GroupKernel(SIMDKernel):  # type: ignore[misc]
 
     def scan(self, dtypes: tuple[torch.dtype, ...], combine_fn: Any, values: tuple[Value, ...]) -> tuple[Value, ...]:
         """``values`` combined along the reduced axis up to each position."""
-        fn = scan_function(combine_fn, dtypes)
+        fn: Any = scan_function(combine_fn, dtypes)
         if fn is None:
             raise NotImplementedError("xpu_inductor scans with sums, products, logaddexp, maxima and minima only")
         scalar = values[0].scalar.to(compute_name(dtypes[0]))
         if not fn.startswith("arg"):
-            return (Value(self.body.scalar(ir.Scan(fn, scalar.id, scalar.dtype)), dtypes[0]),)  # type: ignore[arg-type]
-        extreme = self.body.scalar(ir.Scan(fn[3:], scalar.id, scalar.dtype))  # type: ignore[arg-type]
-        place = self.body.scalar(ir.Scan(fn, scalar.id, "int64"))  # type: ignore[arg-type]
+            return (Value(self.body.scalar(ir.Scan(fn, scalar.id, scalar.dtype)), dtypes[0]),)
+        extreme = self.body.scalar(ir.Scan(fn[3:], scalar.id, scalar.dtype))
+        place = self.body.scalar(ir.Scan(fn, scalar.id, "int64"))
         return Value(extreme, dtypes[0]), Value(place, dtypes[1])
 
     # ---- the kernels -----------------------------------------------------------------------------------------------
@@ -254,6 +255,11 @@ class GroupKernel(SIMDKernel):  # type: ignore[misc]
         parts = split_long(collapse(self.group()), self.traits) if self.body.statements else ()
         phases = [Phase(g, choose(g, self.traits, chunk)) for g, chunk in parts]
         self.emitted = tuple(emit(launch, self.traits.local_memory) for launch in chain(phases, self.traits))
+        if chosen_options().verify != "off":
+            for emitted in self.emitted:
+                verify.verify_kernel(emitted)
+                for phase in emitted.phases:
+                    verify.verify_schedule(phase.group, phase.schedule)
         return "\n\n".join(k.source.text for k in self.emitted)
 
     def call_kernel(self, name: str, node: Any = None, deallocate_ws: bool = True) -> None:

@@ -57,7 +57,7 @@ def special_formulas() -> dict[str, Formula | None]:
     return {name: row_formula(data.name) for name, data in pointwise_overrides_data.items()}
 
 
-class Overrides(OpOverrides):  # type: ignore[misc]
+class Overrides(OpOverrides):
     """What Inductor's loop bodies call, as statements of the group under construction. Every method returns Values."""
 
     @staticmethod
@@ -123,7 +123,7 @@ class Overrides(OpOverrides):  # type: ignore[misc]
     @staticmethod
     def int_truediv(a: Any, b: Any) -> Value:
         """The quotient of integers as a float64."""
-        return Overrides.truediv(Overrides.to_dtype(a, torch.float64), Overrides.to_dtype(b, torch.float64))  # type: ignore[no-any-return]
+        return Overrides.truediv(Overrides.to_dtype(a, torch.float64), Overrides.to_dtype(b, torch.float64))
 
     @staticmethod
     def fma(x: Value, y: Value, z: Value) -> Value:

@@ -17,7 +17,7 @@ from torch.utils._ordered_set import OrderedSet
 from aten_backend.loop_level.kernel import GroupKernel
 
 
-class Scheduling(SIMDScheduling):  # type: ignore[misc]
+class Scheduling(SIMDScheduling):
     """One kernel a fused node, over its flat iteration space."""
 
     kernel_type = GroupKernel

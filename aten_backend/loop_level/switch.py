@@ -30,7 +30,7 @@ def chosen_options() -> Options:
     return _active.get() or Options.parse()
 
 
-class ByContext(DeviceCodegen):  # type: ignore[misc]
+class ByContext(DeviceCodegen):
     """The entry of a device: ``ours`` while this context compiles for this project, else ``stock``, the very object."""
 
     def __init__(self, stock: DeviceCodegen, ours: DeviceCodegen) -> None:
@@ -39,10 +39,10 @@ class ByContext(DeviceCodegen):  # type: ignore[misc]
     def _current(self) -> DeviceCodegen:
         return self.stock if _active.get() is None else self.ours
 
-    scheduling = property(lambda self: self._current().scheduling)  # type: ignore[assignment]
-    wrapper_codegen = property(lambda self: self._current().wrapper_codegen)  # type: ignore[assignment]
-    cpp_wrapper_codegen = property(lambda self: self._current().cpp_wrapper_codegen)  # type: ignore[assignment]
-    fx_wrapper_codegen = property(lambda self: self._current().fx_wrapper_codegen)  # type: ignore[assignment]
+    scheduling = property(lambda self: self._current().scheduling)
+    wrapper_codegen = property(lambda self: self._current().wrapper_codegen)
+    cpp_wrapper_codegen = property(lambda self: self._current().cpp_wrapper_codegen)
+    fx_wrapper_codegen = property(lambda self: self._current().fx_wrapper_codegen)
 
 
 _lock = threading.Lock()

@@ -37,7 +37,7 @@ _FREES = (inductor.FreeLine, inductor.FreeIfNotReusedLine)
 
 
 @dataclasses.dataclass
-class LaunchLine(WrapperLine):  # type: ignore[misc]
+class LaunchLine(WrapperLine):
     """One kernel's launch, or the allocation of memory that kernels share."""
 
     text: str
@@ -48,7 +48,7 @@ class LaunchLine(WrapperLine):  # type: ignore[misc]
 
 
 @dataclasses.dataclass
-class WaitLine(WrapperLine):  # type: ignore[misc]
+class WaitLine(WrapperLine):
     """Wait for every kernel launched so far, then forget ``dead``."""
 
     dead: Sequence[str]
@@ -111,7 +111,7 @@ class _Launches:
 
 
 @dataclasses.dataclass
-class _Dead(WrapperLine):  # type: ignore[misc]
+class _Dead(WrapperLine):
     """Memory that kernels shared and nothing else names."""
 
     name: str
@@ -147,7 +147,7 @@ def _is_harmless(line: Any) -> bool:
     return isinstance(line, (*_HARMLESS, *_FREES))
 
 
-class GraphWrapper(_Launches, PythonWrapperCodegen):  # type: ignore[misc]
+class GraphWrapper(_Launches, PythonWrapperCodegen):
     """The wrapper of a graph."""
 
     @staticmethod
@@ -170,5 +170,5 @@ class GraphWrapper(_Launches, PythonWrapperCodegen):  # type: ignore[misc]
         )
 
 
-class SubgraphWrapper(_Launches, SubgraphPythonWrapperCodegen):  # type: ignore[misc]
+class SubgraphWrapper(_Launches, SubgraphPythonWrapperCodegen):
     """The wrapper of a subgraph, whose module has the graph's imports."""

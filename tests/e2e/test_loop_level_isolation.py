@@ -18,6 +18,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from aten_backend.loop_level import backend as twin
 from aten_backend.loop_level.backend import xpu_inductor
 from aten_backend.loop_level.inductor_code import captured_code, clear_memory_caches
+from aten_backend.loop_level.scheduling import Scheduling
+from aten_backend.loop_level.switch import register
+from aten_backend.loop_level.wrapper import GraphWrapper
 from aten_backend.options import Options
 
 pytestmark = pytest.mark.device
@@ -83,11 +86,11 @@ def test_caches_know_the_two_apart(tmp_path, monkeypatch):
 
 def test_concurrent_compiles(caches):
     """Dynamo compiles one frame at a time; here Inductor is called without it, so that compiles overlap."""
-    twin.register(twin.Scheduling, twin.GraphWrapper)
+    register(Scheduling, GraphWrapper)
     names = ["inductor", "xpu_inductor"] * 2
     graphs = {(thread, n): traced() for thread in range(len(names)) for n in range(3)}  # tracing has global state
     expected = {name: lowered(name, traced()) for name in names}
-    found = {name: [] for name in names}
+    found: dict[str, list[str]] = {name: [] for name in names}
     barrier = threading.Barrier(len(names))
 
     def work(thread, name):
