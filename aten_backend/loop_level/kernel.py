@@ -28,6 +28,7 @@ from aten_backend.loop_level.overrides import Overrides
 from aten_backend.loop_level.switch import chosen_options
 from aten_backend.loop_level.updates import spread
 from aten_backend.loop_level.values import Value
+from aten_backend.pipeline import traits_of
 from lowering import ir, verify
 from lowering.assemble import Kernel, Phase
 from lowering.build import CODES
@@ -43,8 +44,14 @@ from lowering.simplify import collapse
 from lowering.split import split_long
 from lowering.target import Traits
 from lowering.values import Body, Scalar, coordinate
+from runtime import devices
 
 OUT_OF_RANGE = "index out of range"
+
+
+def device_traits() -> Traits:
+    """What schedules need to know of the device that this context compiles for."""
+    return traits_of(devices.resolve(chosen_options().device))
 
 
 class Handler(CSEProxy):
@@ -68,7 +75,6 @@ class GroupKernel(SIMDKernel):
     kernel of Inductor's: how often the loops over them run is the emitter's business."""
 
     overrides = Overrides
-    traits = Traits()
 
     def __init__(self, tiling: dict[str, sympy.Expr], features: Any, **kwargs: Any) -> None:
         super().__init__(tiling, features, **kwargs)
@@ -77,6 +83,7 @@ class GroupKernel(SIMDKernel):
         self.buffers: list[ir.Buffer] = []
         self.axes: dict[str, tuple[Axis, ...]] = {}
         self.emitted: tuple[Kernel, ...] = ()
+        self.traits = device_traits()
         self._mask: Scalar | None = None
 
     def __enter__(self) -> GroupKernel:

@@ -14,7 +14,7 @@ from torch._inductor.utils import get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from aten_backend.loop_level.kernel import GroupKernel
+from aten_backend.loop_level.kernel import GroupKernel, device_traits
 
 
 class Scheduling(SIMDScheduling):
@@ -47,7 +47,7 @@ class Scheduling(SIMDScheduling):
             if _mutated(node1) & _touched(node2) or _mutated(node2) & _touched(node1):
                 why("xpu_inductor: memory that is written at data-dependent places is touched elsewhere")
                 return False
-        if len(_touched(node1) | _touched(node2)) > GroupKernel.traits.max_kernel_arguments:
+        if len(_touched(node1) | _touched(node2)) > device_traits().max_kernel_arguments:
             why("xpu_inductor: more buffers than a kernel has arguments")
             return False
         if (_scans(node1) and node2.is_reduction()) or (_scans(node2) and node1.is_reduction()):

@@ -1,4 +1,4 @@
-"""A slice of the OpInfo database through xpu_inductor; ``tests/numerics/run.py --backend xpu_inductor`` runs all of it."""
+"""A slice of OpInfo through xpu_inductor; ``tests/numerics/run.py --backend xpu_inductor`` runs all of it."""
 
 from __future__ import annotations
 
