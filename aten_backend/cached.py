@@ -111,11 +111,12 @@ def _fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
-def _tag(options: Options) -> str:
+def tag(backend: str, options: Options) -> str:
+    """Everything of ours that changes what ``backend`` makes of a graph, for keys of torch's caches."""
     device = devices.resolve(options.device)
     return repr(
         (
-            "xpu_aten",
+            backend,
             _fingerprint(),
             options.affects_code(),
             options.fallback,
@@ -143,6 +144,6 @@ def enabled(options: Options, usable: Callable[[], bool]) -> Iterator[None]:
         yield
         return
     settings: Any = torch.compiler.config  # a config module, to which `patch` is added at run time
-    ours = settings.patch(cache_key_tag=f"{settings.cache_key_tag}{_tag(options)}")
+    ours = settings.patch(cache_key_tag=f"{settings.cache_key_tag}{tag('xpu_aten', options)}")
     with ours, functorch_config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):
         yield

@@ -93,6 +93,26 @@ class LaunchPlan:
         return self.text
 
 
+def number(ix: Index) -> str:
+    """An index over size symbols as Python text."""
+    return render(ix, symbol)
+
+
+def symbol(a: Axis | Symbol | Quotient | Remainder | Loaded) -> str:
+    """One atom of such an index as Python text."""
+    if isinstance(a, Quotient):
+        return f"(({number(a.num)}) // ({number(a.den)}))"
+    if isinstance(a, Remainder):
+        return f"(({number(a.num)}) % ({number(a.den)}))"
+    assert isinstance(a, Symbol), a
+    return a.name if a.text is None else f"({a.text})"
+
+
+def numbers(values: Sequence[Index]) -> str:
+    """Indexes over size symbols as the text of a tuple."""
+    return f"({', '.join(map(number, values))}{',' if len(values) == 1 else ''})"
+
+
 class Planner:
     """Writes one plan."""
 
@@ -158,21 +178,6 @@ class Planner:
         name = f"c{len(self.constants)}"
         self.constants[name] = value
         return name
-
-    def number(self, ix: Index) -> str:
-        """An index over size symbols as Python text."""
-        return render(ix, self._symbol)
-
-    def _symbol(self, a: Axis | Symbol | Quotient | Remainder | Loaded) -> str:
-        if isinstance(a, Quotient):
-            return f"(({self.number(a.num)}) // ({self.number(a.den)}))"
-        if isinstance(a, Remainder):
-            return f"(({self.number(a.num)}) % ({self.number(a.den)}))"
-        assert isinstance(a, Symbol), a
-        return a.name if a.text is None else f"({a.text})"
-
-    def _tuple(self, values: Sequence[Index]) -> str:
-        return f"({', '.join(map(self.number, values))}{',' if len(values) == 1 else ''})"
 
     # ---- inputs and symbols
     # ----------------------------------------------------------------------------------------------
@@ -242,7 +247,7 @@ class Planner:
         shape, strides, dtype = layout
         count = product(shape).constant
         function = "empty_strided" if count is not None and count * dtype.itemsize < POOLED else "allocate"
-        return f"{function}({self._tuple(shape)}, {self._tuple(strides)}, dtype={dtype})"
+        return f"{function}({numbers(shape)}, {numbers(strides)}, dtype={dtype})"
 
     def _in_place(self, node: Node, kernel: Kernel) -> str | None:
         """The variable of an argument of ``kernel`` whose memory the result ``node`` can take: it dies here, and the
@@ -286,7 +291,7 @@ class Planner:
 
     def _launch(self, kernel: Kernel) -> None:
         arguments = [f"{self._buffer(b, kernel)}.data_ptr()" for b in kernel.buffers]
-        arguments += [self._symbol(s) for s in kernel.symbols]
+        arguments += [symbol(s) for s in kernel.symbols]
         arguments += [f"float({self._node(self.nodes[f])})" for f in kernel.floats]
         if kernel.checks:
             if not self.checks:
@@ -294,8 +299,7 @@ class Planner:
             arguments += ["error.data_ptr()", str(len(self.checks) + 1)]
             self.checks += kernel.checks
         self.lines.append(
-            f"k{len(self.launches)}(({', '.join(arguments)},), {self._tuple(kernel.global_size)})"
-            f"  # {kernel.source.name}"
+            f"k{len(self.launches)}(({', '.join(arguments)},), {numbers(kernel.global_size)})  # {kernel.source.name}"
         )
         self.launches.append(kernel)
         self.pending = True
@@ -368,7 +372,7 @@ class Planner:
         """``node`` as an argument: a number, something in memory, or a view of it, made when first needed."""
         val = graph.value_of(node)
         if isinstance(val, (torch.SymInt, int)) and not isinstance(val, bool):
-            return self.number(to_index(val))
+            return number(to_index(val))
         if isinstance(val, (torch.SymFloat, torch.SymBool)) and node in self.partition.classes.host:
             return self._host(node)
         base = graph.storage_base(node) if graph.is_tensor(node) else node
@@ -377,14 +381,13 @@ class Planner:
         if node not in self.views:
             place = graph.offset(node) - graph.offset(base)
             start = (
-                f", {self._name(base)}.storage_offset() + {self.number(place)}"
+                f", {self._name(base)}.storage_offset() + {number(place)}"
                 if place.terms or base.op == "placeholder" or graph.destination(base) is not None
                 else ""
             )
             name = self.views[node] = self._name(node)
             text = (
-                f"as_strided({self._name(base)}, {self._tuple(graph.shape(node))}, "
-                f"{self._tuple(graph.strides(node))}{start})"
+                f"as_strided({self._name(base)}, {numbers(graph.shape(node))}, {numbers(graph.strides(node))}{start})"
             )
             for flip, here, there in zip(("_conj", "_neg_view"), graph.bits(node), graph.bits(base), strict=True):
                 text = text if here == there else f"{flip}({text})"
@@ -441,7 +444,7 @@ class Planner:
         results = [self._result(r) for r in self.partition.gm.graph.output_node().args[0]]
         self._wait()
         if self.checks:
-            checks = ", ".join(f"({code}, {dim}, {self.number(size)})" for code, dim, size in self.checks)
+            checks = ", ".join(f"({code}, {dim}, {number(size)})" for code, dim, size in self.checks)
             self.lines.append(f"check(error, ({checks},))")
         self.lines.append(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
 

@@ -278,8 +278,8 @@ def run_eager(sample: Sample) -> list[Any]:
     return _call(fn, sample, args, kwargs, fn)
 
 
-def judge(name: str, sample: Sample, dynamic: bool = False) -> Outcome:
-    """Run one sample in eager and compiled, and compare."""
+def judge(name: str, sample: Sample, dynamic: bool = False, backend: str = "xpu_aten") -> Outcome:
+    """Run one sample in eager and compiled by ``backend``, and compare."""
     try:
         eager = run_eager(sample)
     except Exception as error:
@@ -288,7 +288,7 @@ def judge(name: str, sample: Sample, dynamic: bool = False) -> Outcome:
     record = _Record()
     try:
         with _watched(record):
-            ours = compiled(sample, backend_module.xpu_aten, dynamic)
+            ours = compiled(sample, backend_module.xpu_aten if backend == "xpu_aten" else backend, dynamic)
     except Exception as error:
         verdict, detail = Verdict.ERROR, _brief(error)
     else:
@@ -301,6 +301,8 @@ def judge(name: str, sample: Sample, dynamic: bool = False) -> Outcome:
         verdict, detail = Verdict.KNOWN, reason
     if verdict in (Verdict.WRONG, Verdict.ERROR) and (excuse := _excuse(sample, eager, work, dynamic)):
         verdict, detail = Verdict.SKIPPED, excuse
+    if verdict is Verdict.ERROR and backend == "xpu_inductor" and (excuse := _raises(sample, "inductor", dynamic)):
+        verdict, detail = Verdict.SKIPPED, excuse
     return _with_record(Outcome(name, sample.name, verdict, detail or ""), record)
 
 
@@ -308,12 +310,20 @@ def _zeroed(results: list[Any]) -> list[Any]:
     return [torch.zeros_like(r) if isinstance(r, torch.Tensor) else r for r in results]
 
 
+def _raises(sample: Sample, backend: str, dynamic: bool) -> str | None:
+    """What ``backend`` raises, if it does."""
+    try:
+        compiled(sample, backend, dynamic)
+    except Exception as error:
+        return f"{backend} raises {_brief(error)}"
+    return None
+
+
 def _excuse(sample: Sample, eager: list[Any], work: Work, dynamic: bool) -> str | None:
     """Why a difference is none of ours: plain tracing has it too, or eager does not repeat itself."""
-    try:
-        traced = compiled(sample, "aot_eager", dynamic)
-    except Exception as error:
-        return f"aot_eager raises {_brief(error)}"
+    if raised := _raises(sample, "aot_eager", dynamic):
+        return raised
+    traced = compiled(sample, "aot_eager", dynamic)
     fault = compare(traced, eager, _reference(sample), work)
     if fault:
         return f"aot_eager differs too: {fault}"

@@ -37,6 +37,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dtype", default="float32", help="torch dtype of the samples")
+    parser.add_argument("--backend", choices=("xpu_aten", "xpu_inductor"), default="xpu_aten")
     parser.add_argument("--samples", type=int, default=4, help="samples an op, the first ones")
     parser.add_argument("--ops", default="", help="regular expression that an op's name must match")
     parser.add_argument("--shuffle", action="store_true", help="run the ops in another order (fixed by --seed)")
@@ -78,7 +79,7 @@ def child(options: argparse.Namespace) -> None:
         name = line.strip()
         rows = []
         for sample in find(name, dtype):
-            outcome = dataclasses.asdict(opinfo.judge(name, sample, options.dynamic))
+            outcome = dataclasses.asdict(opinfo.judge(name, sample, options.dynamic, options.backend))
             rows.append({**outcome, "verdict": outcome["verdict"].value})
         print(json.dumps(rows), file=answers, flush=True)
 
