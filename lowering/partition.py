@@ -2,7 +2,7 @@
 
 Nodes are taken in order; each joins the groups of its producers when their dimensions unify with its own (see
 ``axes``) and no path leaves and re-enters the group. Ancestor sets of groups are bit sets, so that the check costs a
-few machine words and the whole stays near linear in the number of nodes.
+few machine words and the everything stays near linear in the number of nodes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from torch.fx import GraphModule, Node
 from . import graph
 from .axes import Axes, Dim, Dims, Space
 from .classify import SMALL, Classes, Refusal, op_name
-from .index import ONE, ZERO, Axis, Index, Symbol, atom, product
+from .dimensions import Dimensions, ReadDims, broadcast, whole
+from .index import ONE, Index, Symbol, product
 from .ops import TABLE, Kind
 from .order import required_order
 from .target import Traits
-
-ReadDims = tuple[Dim | None, ...]
-"""How a node reads an argument: for each dimension the loops that give the place, or None where it reads anywhere."""
 
 SIBLING_WINDOW = 4
 """With how many earlier groups over the same loops a group is tried."""
@@ -100,9 +98,7 @@ class Partitioner:
     def __init__(self, gm: GraphModule, classes: Classes, traits: Traits) -> None:
         self.gm, self.classes, self.traits = gm, classes, traits
         self.axes = Axes()
-        self.dims: dict[Node, Dims] = {}
-        self.full: dict[Node, Dims] = {}
-        self.view_dims: dict[Node, Dims] = {}
+        self.dimensions = Dimensions(self.axes, classes.views)
         self.home: dict[Node, int] = {}
         self.drafts: dict[int, _Draft] = {}
         self._ids = itertools.count()
@@ -136,8 +132,8 @@ class Partitioner:
         assert isinstance(parent, Node)
         self.home[node] = self.home[parent]
         self.drafts[self.home[node]].nodes.append(node)
-        if parent in self.dims:
-            self.dims[node] = self.full[node] = self.dims[parent]
+        if parent in self.dimensions.dims:
+            self.dimensions.dims[node] = self.dimensions.full[node] = self.dimensions.dims[parent]
 
     def _place(self, node: Node) -> None:
         own = next(self._ids)
@@ -148,11 +144,11 @@ class Partitioner:
             self.drafts[source].after.add(own)
         if node in self.classes.refused:
             return
-        draft.axes_used = tuple(a for d in self._own_dims(node) for a in d)
-        draft.cols = self._reduced(node)
+        draft.axes_used = tuple(a for d in self.dimensions.own(node) for a in d)
+        draft.cols = self.dimensions.reduced(node)
         for arg in node.all_input_nodes:
             if graph.is_tensor(arg) and arg is not graph.destination(node):
-                self._add_read(draft, arg, self._read_dims(node, arg))
+                self._add_read(draft, arg, self.dimensions.read(node, arg))
         for producer in self._producer_groups(node):
             if producer in self.drafts and producer != self.home[node]:
                 self._try_merge(producer, self.home[node])
@@ -163,26 +159,7 @@ class Partitioner:
         if dims is not None and arg in self.classes.inline and TABLE[arg.target].kind is Kind.POINTWISE:
             for source in arg.all_input_nodes:
                 if graph.is_tensor(source):
-                    self._add_read(draft, source, _broadcast(dims, source))
-
-    def _own_dims(self, node: Node) -> Dims:
-        """Fresh dimensions for ``node``: of its result, and for a reduction of its first argument (``full``)."""
-        row = TABLE[node.target]
-        if row.kind is not Kind.REDUCTION:
-            source = node.args[0] if row.kind is Kind.SCAN else node
-            self.dims[node] = self.full[node] = self.axes.fresh_dims(graph.shape(source))
-            return self.full[node]
-        assert row.dims is not None and isinstance(node.args[0], Node)
-        full = self.full[node] = self.axes.fresh_dims(graph.shape(node.args[0]))
-        reduced, keep = row.dims(node)
-        self.dims[node] = tuple(() if d in reduced else dim for d, dim in enumerate(full) if keep or d not in reduced)
-        return full
-
-    def _reduced(self, node: Node) -> tuple[int, ...] | None:
-        row = TABLE[node.target]
-        if row.dims is None:
-            return None
-        return tuple(a for d in row.dims(node)[0] for a in self.full[node][d]) or None
+                    self._add_read(draft, source, broadcast(dims, source))
 
     def _sources(self, node: Node) -> Iterator[int]:
         """Groups that must run before ``node``."""
@@ -261,7 +238,7 @@ class Partitioner:
             if base in self.classes.inline and any(self.home.get(n) == producer_id for n in self._behind_inline(base)):
                 return False
             if self.home.get(base) == producer_id and base not in self.classes.inline:
-                dims = self._dims_of(arg)
+                dims = self.dimensions.of(arg)
                 if dims is None or not all(r is not None and self._unify_read(r, dims, users) for r in readers):
                     return False
         return True
@@ -291,14 +268,14 @@ class Partitioner:
             sets[0] <= sets[1] or sets[1] <= sets[0]
         ):
             return None
-        whole = sets[0] | sets[1]
-        if any(_may_be_empty(self.axes.size(a)) for own in sets for a in whole - own):
+        everything = sets[0] | sets[1]
+        if any(_may_be_empty(self.axes.size(a)) for own in sets for a in everything - own):
             return None  # a space without points would leave what does not vary over the empty axis unstored
         found = [set(self.axes.leaves(d.cols)) for d in (left, right) if d.cols is not None]
         if len(found) == 2 and found[0] != found[1]:
             return None
         if found:
-            rows = whole - found[0]
+            rows = everything - found[0]
             for draft, own in zip((left, right), sets, strict=True):
                 # a group with reductions must run over all rows; one without may be a part of the space
                 if draft.cols is not None and not rows <= own:
@@ -318,7 +295,7 @@ class Partitioner:
             if arg not in many.reads:
                 continue
             mark = self.axes.mark()
-            mine, theirs = (_whole(d.reads[arg][0]) for d in (few, many))
+            mine, theirs = (whole(d.reads[arg][0]) for d in (few, many))
             if mine is None or theirs is None:
                 continue
             if not self.axes.unify_dims(mine, theirs) or not self._distinct(left, right):
@@ -435,10 +412,12 @@ class Partitioner:
     def _rows(self, draft: _Draft) -> tuple[int, ...]:
         """The row axes, in the order of a node that has them all: groups over one shape pair them up alike."""
         cols = set(self.axes.leaves(draft.cols or ()))
-        whole = self.axes.leaves(draft.axes_used)
-        rows = [a for a in whole if a not in cols]
+        everything = self.axes.leaves(draft.axes_used)
+        rows = [a for a in everything if a not in cols]
         for node in reversed(draft.nodes):
-            own = [a for a in self.axes.leaves(a for d in self.dims.get(node, ()) for a in d) if a not in cols]
+            own = [
+                a for a in self.axes.leaves(a for d in self.dimensions.dims.get(node, ()) for a in d) if a not in cols
+            ]
             if len(own) == len(rows) and set(own) == set(rows):
                 return tuple(own)
         return tuple(rows)
@@ -446,65 +425,6 @@ class Partitioner:
     def _extent(self, group: int) -> Index:
         """Number of points of a group's space."""
         return product(self.axes.size(a) for a in self.axes.leaves(self.drafts[group].axes_used))
-
-    # ---- dimensions of arguments
-    # -----------------------------------------------------------------------------------------
-
-    def _dims_of(self, arg: Node) -> Dims | None:
-        """Dimensions of a node in a group, or of a view of one; None where a view cannot be followed."""
-        if arg in self.dims and arg not in self.classes.views:
-            return self.dims[arg]
-        if arg in self.view_dims:
-            return self.view_dims[arg]
-        source = graph.view_source(arg)
-        below = self._dims_of(source) if source is not None and source is arg.args[0] else None
-        found = None if below is None else self._view_dims(arg, below)
-        if found is not None:
-            self.axes.record(self.view_dims, arg, found)
-        return found
-
-    def _view_dims(self, view: Node, below: Dims) -> Dims | None:
-        row = TABLE.get(view.target)
-        if row is None or row.pull is None:
-            return None
-        moved = self._pulled_dims(view, below, row.pull)
-        return self.axes.reshape(below, graph.shape(view)) if moved is None and row.reshapes else moved
-
-    def _pulled_dims(self, view: Node, below: Dims, pull: object) -> Dims | None:
-        """Dimensions of a view that only moves, drops and broadcasts dimensions."""
-        shape = graph.shape(view)
-        probes = tuple(ZERO if s == ONE else atom(Axis(f"p{i}", s)) for i, s in enumerate(shape))
-        coords = pull(view, probes)  # type: ignore[operator]
-        if coords is None:
-            return None
-        found: list[tuple[int, ...] | None] = [None] * len(shape)
-        for coord, dim, size in zip(coords, below, graph.shape(view.args[0]), strict=True):
-            if size == ONE and coord == ZERO:
-                continue
-            at = next(
-                (i for i, p in enumerate(probes) if p == coord and p != ZERO and shape[i] == size and found[i] is None),
-                None,
-            )
-            if at is None:
-                return None
-            found[at] = dim
-        return tuple(self.axes.fresh(s) if f is None else f for f, s in zip(found, shape, strict=True))
-
-    def _read_dims(self, user: Node, arg: Node) -> ReadDims | None:
-        """The dimensions that ``user`` gives its argument ``arg``; None where it reads it anywhere, or broadcast."""
-        row = TABLE[user.target]
-        if row.dims is not None:
-            return self.full[user] if arg is user.args[0] else None
-        if row.kind is Kind.POINTWISE:
-            return _broadcast(self.dims[user], arg)
-        aligned = row.aligned(user)
-        if arg not in aligned:
-            return None
-        sizes = graph.shape(arg)
-        return tuple(
-            () if s == ONE else None if d is None else self.dims[user][d]
-            for d, s in zip(aligned[arg], sizes, strict=True)
-        )
 
     # ---- the result
     # ------------------------------------------------------------------------------------------------------
@@ -542,16 +462,16 @@ class Partitioner:
             return Extern(first, self.classes.refused[first])
         members = set(draft.nodes)
         stored = tuple(n for n in draft.nodes if graph.is_tensor(n) and self._escapes(n, members))
-        whole = self.axes.leaves(draft.axes_used)
+        everything = self.axes.leaves(draft.axes_used)
         cols = set(self.axes.leaves(draft.cols or ()))
         # cols in the order of the reduction that brought them: a scan runs over them so
-        space = Space(tuple(a for a in whole if a not in cols), self.axes.leaves(draft.cols or ()))
+        space = Space(tuple(a for a in everything if a not in cols), self.axes.leaves(draft.cols or ()))
         return Group(
             tuple(draft.nodes),
             stored,
             space,
-            {n: self.dims[n] for n in draft.nodes},
-            {n: self.full[n] for n in draft.nodes},
+            {n: self.dimensions.dims[n] for n in draft.nodes},
+            {n: self.dimensions.full[n] for n in draft.nodes},
         )
 
     def _escapes(self, node: Node, members: set[Node]) -> bool:
@@ -567,20 +487,9 @@ class Partitioner:
         return False
 
 
-def _broadcast(dims: ReadDims, arg: Node) -> ReadDims:
-    """The part of ``dims`` by which a pointwise op reads ``arg``."""
-    sizes = graph.shape(arg)
-    return tuple(() if s == ONE else d for d, s in zip(dims[len(dims) - len(sizes) :], sizes, strict=True))
-
-
 def _may_be_empty(size: Index) -> bool:
     """Whether an axis of ``size`` may have no points: it is zero, or a symbol that may be."""
     return size.constant == 0 or any(isinstance(a, Symbol) and a.low < 1 for a in size.leaves())
-
-
-def _whole(dims: ReadDims | None) -> Dims | None:
-    """``dims`` where every dimension is read along a loop."""
-    return None if dims is None or None in dims else tuple(d for d in dims if d is not None)
 
 
 def _is_scan(node: Node) -> bool:
