@@ -52,15 +52,6 @@ def _memory(node: Node) -> Node:
     return graph.storage_base(node) if graph.is_tensor(node) else node
 
 
-def _readers(node: Node) -> Iterator[Node]:
-    """Who reads the memory of ``node``, itself or through views."""
-    for user in node.users:
-        if graph.view_source(user) is not None or graph.is_getitem(user):
-            yield from _readers(user)
-        else:
-            yield user
-
-
 def _splits(number: int, lowered: Lowered) -> Iterator[Advice]:
     """Ops that are in no kernel for want of a lowering, or because an option says so, between kernels."""
     homes = _homes(lowered)
@@ -70,7 +61,7 @@ def _splits(number: int, lowered: Lowered) -> Iterator[Advice]:
             continue
         node = step.node
         before = {homes[m] for a in node.all_input_nodes if (m := _memory(a)) in homes}
-        after = {homes[r] for r in _readers(node) if r in homes}
+        after = {homes[r] for r in graph.readers(node) if r in homes}
         if before and after:
             moved = sum(_bytes(n) for n in {*map(_memory, node.all_input_nodes), node})
             first, second = (", ".join(sorted(g.stored[0].name for g in part if g.stored)) for part in (before, after))
@@ -87,7 +78,7 @@ def _copies(number: int, lowered: Lowered) -> Iterator[Advice]:
         for node in group.stored:
             if node.target not in _COPIES or not _changes_layout(node):
                 continue
-            readers = sorted({op_name(r) for r in _readers(node) if r.op == "call_function"})
+            readers = sorted({op_name(r) for r in graph.readers(node) if r.op == "call_function"})
             wanted = f"for {', '.join(readers)}" if readers else "as the result is returned so"
             strides = graph.strides(node.args[0])
             text = (

@@ -126,6 +126,15 @@ def is_mutation(node: Node) -> bool:
     )
 
 
+def readers(node: Node) -> Iterator[Node]:
+    """What reads the memory of ``node``, itself or through views; writes through views count."""
+    for user in node.users:
+        if is_getitem(user) or (view_source(user) is node and not is_mutation(user)):
+            yield from readers(user)
+        else:
+            yield user
+
+
 def written(node: Node) -> tuple[Node, ...]:
     """The arguments whose memory the op writes to."""
     if node.op != "call_function" or not is_mutation(node):

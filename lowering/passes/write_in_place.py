@@ -8,7 +8,7 @@ updates of one input.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -61,7 +61,7 @@ def _is_free_to_write(gm: GraphModule, last: Node, updates: Sequence[Node]) -> b
         return False
     order = {n: i for i, n in enumerate(gm.graph.nodes)}
     for state, update in zip(states, (*updates, last), strict=True):
-        readers = [r for r in _readers(state) if r is not update and r is not last]
+        readers = [r for r in graph.readers(state) if r is not update and r is not last]
         if any(r.op == "output" for r in readers) and state is not target:
             return False
         if update is not last and any(order[r] > order[update] for r in readers if r.op != "output"):
@@ -72,15 +72,6 @@ def _is_free_to_write(gm: GraphModule, last: Node, updates: Sequence[Node]) -> b
 
 def _layout(node: Node) -> tuple[Any, ...]:
     return graph.shape(node), graph.strides(node), graph.offset(node), graph.dtype(node)
-
-
-def _readers(node: Node) -> Iterator[Node]:
-    """What reads the memory of ``node``, itself or through views."""
-    for user in node.users:
-        if graph.view_source(user) is node and not graph.is_mutation(user):
-            yield from _readers(user)
-        else:
-            yield user
 
 
 def _rewrite(gm: GraphModule, last: Node, updates: Sequence[Node]) -> None:
