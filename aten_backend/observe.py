@@ -3,10 +3,11 @@ it."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from aten_backend.dump import Dump, readable
@@ -93,10 +94,23 @@ class Verifier:
         verify_plan(plan)
 
 
+_guests: list[Observer] = []
+
+
+@contextlib.contextmanager
+def watching(observer: Observer) -> Iterator[None]:
+    """Let ``observer`` watch every compile that begins meanwhile, whoever asked for it."""
+    _guests.append(observer)
+    try:
+        yield
+    finally:
+        _guests.remove(observer)
+
+
 def observers(options: Options) -> tuple[Observer, ...]:
     """Who watches a compile under ``options``: the loggers, and when asked for the specification of every artefact,
     and the writer of all of them."""
-    watchers: list[Observer] = [log_stage]
+    watchers: list[Observer] = [log_stage, *_guests]
     if options.verify != "off":
         watchers.append(Verifier())
     if options.dump_dir is not None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from aten_backend.comparison import backends as named
-from aten_backend.comparison import baseline, machine, records, render, runner, sheets, suites
+from aten_backend.comparison import baseline, machine, records, render, report, runner, sheets, suites
 from aten_backend.comparison.records import Comparison
 from aten_backend.comparison.runner import Interrupted, Settings
 from aten_backend.comparison.workloads import Workload, WorkloadError, of_function
@@ -67,6 +67,7 @@ def _add_output(command: argparse.ArgumentParser) -> None:
     command.add_argument("--show", metavar="FILE", type=Path, help="measure nothing: show what FILE holds")
     command.add_argument("--baseline", metavar="FILE", type=Path, help="tell what differs from FILE beyond noise")
     command.add_argument("--markdown", metavar="FILE", type=Path, help="write the tables as Markdown")
+    command.add_argument("--html", metavar="FILE", type=Path, help="write plots and tables as one HTML file")
 
 
 def _count(text: str) -> int:
@@ -162,10 +163,10 @@ def _report(arguments: argparse.Namespace, console: Console, comparison: Compari
     tables = sheets.sheets(comparison, changed)
     console.width = max(console.width, _NARROWEST)
     render.show(console, tables)
-    if arguments.markdown:
-        title = "Kernel counts" if comparison.settings.get("counts_only") else "Comparison"
-        page = render.markdown(title, _command(arguments), comparison, tables)
-        arguments.markdown.write_text(page, encoding="utf-8")
+    title = "Kernel counts" if comparison.settings.get("counts_only") else "Comparison"
+    for path, write in ((arguments.markdown, render.markdown), (arguments.html, report.page)):
+        if path:
+            path.write_text(write(title, _command(arguments), comparison, tables), encoding="utf-8")
     return 1 if changed and any(change.worse for change in changed) else 0
 
 

@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2
+_READABLE = (1, SCHEMA)
+"""What is new in 2 is optional: files of 1 lack the compile times by phase and the data of a workload."""
 
 
 class RecordError(Exception):
@@ -29,9 +31,12 @@ class Row:
     note: str = ""
     cold_compile_seconds: float | None = None
     warm_compile_seconds: float | None = None
+    cold_phases: dict[str, float] = dataclasses.field(default_factory=dict)
+    warm_phases: dict[str, float] = dataclasses.field(default_factory=dict)
     counts: dict[str, int] = dataclasses.field(default_factory=dict)
     distance: float | None = None
     peak_bytes: int | None = None
+    data_bytes: int | None = None
     repeats: int = 1
     samples: list[float] = dataclasses.field(default_factory=list)
     interrupted: bool = False
@@ -105,8 +110,8 @@ def from_json(text: str) -> Comparison:
     if not isinstance(data, dict) or "schema" not in data:
         raise RecordError("this is not the JSON of a comparison.")
     schema = data.pop("schema")
-    if schema != SCHEMA:
-        raise RecordError(f"schema {schema!r} is not {SCHEMA}, the one that this version reads.")
+    if schema not in _READABLE:
+        raise RecordError(f"schema {schema!r} is none of those that this version reads, {_READABLE}.")
     rows = data.pop("rows", None)
     if not isinstance(rows, list):
         raise RecordError("it has no list of rows.")

@@ -28,6 +28,11 @@ class Sheet:
     notes: tuple[str, ...] = ()
 
 
+def is_text(sheet: Sheet, column: int) -> bool:
+    """Whether a column holds words."""
+    return column < sheet.texts or sheet.headings[column] == "remark"
+
+
 def sheets(comparison: Comparison, changed: list[Change] | None = None) -> list[Sheet]:
     """Every table that there is something to say in. ``changed`` is what differs from a baseline, if there is one."""
     found: list[Sheet] = []

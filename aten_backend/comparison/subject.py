@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from aten_backend.comparison import memory, phases
 from aten_backend.comparison.backends import Backend, counted
 from aten_backend.comparison.distance import distance, tensors
 from aten_backend.comparison.records import Row
@@ -37,21 +38,23 @@ class Subject:
 
     def compile_cold(self, exact: list[torch.Tensor]) -> None:
         """First call with empty caches: compile time, counts, and the distance of its results from ``exact``."""
-        with counted(self.backend) as counts:
+        with counted(self.backend) as counts, phases.recorded() as spent:
             seconds, results = self._first_call()
         self.row.counts = counts
+        self.row.data_bytes = memory.data_bytes([self._fn, self.case.calls, dict(self.case.kwargs), results])
         found = distance(results, exact)
         self.row.distance = found if math.isfinite(found) else None
         if not math.isfinite(found):
             self.row.note = "NaN, infinity or a shape differs from eager in float64"
         if not self.backend.is_eager:
-            self.row.cold_compile_seconds = seconds
+            self.row.cold_compile_seconds, self.row.cold_phases = seconds, spent
 
     def compile_warm(self) -> None:
         """First call again, after a reset, with the caches that the cold one filled."""
-        seconds, _ = self._first_call()
+        with phases.recorded() as spent:
+            seconds, _ = self._first_call()
         if not self.backend.is_eager:
-            self.row.warm_compile_seconds = seconds
+            self.row.warm_compile_seconds, self.row.warm_phases = seconds, spent
 
     def settle(self, repeats: int | None = None) -> int:
         """Run until what is done once is done, and choose (or take) how many runs make one sample."""

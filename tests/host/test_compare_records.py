@@ -33,7 +33,7 @@ def test_the_document_names_every_field():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"schema": 99}, "schema 99 is not 1"),
+        ({"schema": 99}, "schema 99 is none of those"),
         ({"rows": None}, "no list of rows"),
         ({"rows": [3]}, "a row is not an object"),
         ({"surprise": 1}, "does not follow the schema .*surprise"),
