@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from aten_backend.comparison import align, baseline, machine, records, render, report, runner, sheets, suites
 from aten_backend.comparison import backends as named
-from aten_backend.comparison import baseline, machine, records, render, report, runner, sheets, suites
 from aten_backend.comparison.records import Comparison
 from aten_backend.comparison.runner import Interrupted, Settings
 from aten_backend.comparison.workloads import Workload, WorkloadError, of_function
@@ -56,6 +56,10 @@ def _add_how(command: argparse.ArgumentParser) -> None:
         default=Settings.seconds,
         help="end the rounds of a workload after so many seconds, but not before six rounds (default: %(default)s)",
     )
+    command.add_argument(
+        "--graphs", action="store_true", help="give the traced graphs to each compiler directly as well, and time parts"
+    )
+    command.add_argument("--align", action="store_true", help="as --graphs, and print the kernels of both side by side")
     command.add_argument("--counts-only", action="store_true", help="compile and count kernels; time nothing")
 
 
@@ -86,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         console.print("\n".join(workload.label for workload in workloads), markup=False, highlight=False)
         return 0
-    settings = Settings(arguments.rounds, arguments.seconds, arguments.counts_only)
+    settings = Settings(arguments.rounds, arguments.seconds, arguments.counts_only, arguments.graphs or arguments.align)
     backends = named.parse(_backend_names(arguments), again=not settings.counts_only)
     comparison = runner.new_comparison(settings, backends)
     if arguments.resume and arguments.resume.exists():
@@ -163,6 +167,9 @@ def _report(arguments: argparse.Namespace, console: Console, comparison: Compari
     tables = sheets.sheets(comparison, changed)
     console.width = max(console.width, _NARROWEST)
     render.show(console, tables)
+    if arguments.align:
+        for one in align.alignments(comparison):
+            console.print("\n".join(align.text(one)), markup=False, highlight=False, soft_wrap=True)
     title = "Kernel counts" if comparison.settings.get("counts_only") else "Comparison"
     for path, write in ((arguments.markdown, render.markdown), (arguments.html, report.page)):
         if path:

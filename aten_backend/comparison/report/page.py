@@ -7,7 +7,7 @@ import importlib.resources
 from aten_backend.comparison import phases, stats, summary
 from aten_backend.comparison.backends import INDUCTOR
 from aten_backend.comparison.records import Comparison
-from aten_backend.comparison.report import plots
+from aten_backend.comparison.report import kernels, plots
 from aten_backend.comparison.report.svg import tag, text
 from aten_backend.comparison.sheets import Sheet, is_text
 
@@ -39,9 +39,11 @@ def page(title: str, command: str, comparison: Comparison, tables: list[Sheet]) 
         ("speed", "Times as fast as eager", plots.speed(comparison)),
         ("compile-cold", "Compile time, cold", plots.compile_times(comparison, warm=False)),
         ("compile-warm", "Compile time, warm", plots.compile_times(comparison, warm=True)),
+        ("parts", "Where the time of a run goes", _with(_PARTS, kernels.parts(comparison))),
         ("data", "Time against the data that must move", _with(_DATA, plots.data_against_time(comparison))),
         ("memory", "Peak memory of a run", plots.peak_memory(comparison)),
         ("distance", "Distance from float64", plots.distance(comparison)),
+        ("kernels", "Kernel against kernel", _with(_KERNELS, kernels.side_by_side(comparison))),
         ("tables", "Tables", "".join(map(_table, tables))),
         ("machine", "Where this was made", _machine(command, comparison)),
     ]
@@ -56,6 +58,15 @@ _DATA = (
     "Megabytes of arguments, parameters and results, each counted once, along x; the time of a run along y. A program "
     "that only moves memory lies on a diagonal of the machine's bandwidth; one that computes much lies above it. Reads "
     "from a table (embeddings) touch less than they are charged for."
+)
+
+_PARTS = (
+    "The graphs that AOTAutograd traces were given to each compiler directly, and their kernels, calls of ATen and "
+    "Python timed apart. What a run takes beyond that, end to end, is Dynamo's guards and the wrappers around graphs."
+)
+_KERNELS = (
+    "Both compilers were given the same graph. Each line has the kernels and calls of ATen of both sides that compute "
+    "the same nodes; it opens to their code. Every kernel is in one line."
 )
 
 

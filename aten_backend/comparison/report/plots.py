@@ -56,7 +56,7 @@ def speed(comparison: Comparison) -> str:
         ends = f"{row.label}, {row.backend}: {one} times as fast as eager"
         return [Bar(row.backend, styles[row.backend], body + _whisker(scale, one), f"{one.value:.2f}×", ends)]
 
-    return _chart("plot-speed", comparison, scale, bars, one=1.0)
+    return chart("plot-speed", comparison, scale, bars, one=1.0)
 
 
 def _whisker(scale: Scale, one: stats.Interval) -> str:
@@ -89,17 +89,17 @@ def compile_times(comparison: Comparison, warm: bool) -> str:
         if whole is None:
             return []
         spent = row.warm_phases if warm else row.cold_phases
-        drawing = _stack(spent or {"whole": whole}, scale, row, f"compile-{name}")
+        drawing = stack(spent or {"whole": whole}, scale, row, f"compile-{name}")
         label = f"{row.label}, {row.backend}, {name}: {whole:.2f} s" + "".join(
             f"; {phases.NAMES.get(phase, phase)} {part:.2f} s" for phase, part in spent.items()
         )
         return [Bar(row.backend, "", drawing, f"{whole:.2f} s", label)]
 
     legend = {f"phase-{phase}": what for phase, what in phases.NAMES.items()}
-    return _chart(f"plot-compile-{name}", comparison, scale, bars, legend)
+    return chart(f"plot-compile-{name}", comparison, scale, bars, legend)
 
 
-def _stack(spent: Mapping[str, float], scale: Scale, row: Row, plot: str) -> str:
+def stack(spent: Mapping[str, float], scale: Scale, row: Row, plot: str) -> str:
     drawing, at = "", 0.0
     for phase, part in spent.items():
         data = {"data_plot": plot, "data_workload": row.label, "data_backend": row.backend, "data_value": part}
@@ -145,7 +145,7 @@ def _dots(
                     drawing + tag("circle", cx=at, cy=_BAR / 2, r=4.5, class_="fill", **data),
                     words(found), label)]  # fmt: skip
 
-    return _chart(f"plot-{plot}", comparison, scale, bars)
+    return chart(f"plot-{plot}", comparison, scale, bars)
 
 
 def data_against_time(comparison: Comparison) -> str:
@@ -198,7 +198,7 @@ def _same_speed(across: Scale, up: Scale, y: Callable[[float], float]) -> str:
 # ---- the frame of a chart
 
 
-def _chart(
+def chart(
     identity: str,
     comparison: Comparison,
     scale: Scale,
