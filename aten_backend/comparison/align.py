@@ -10,6 +10,8 @@ from aten_backend.comparison.backends import INDUCTOR
 from aten_backend.comparison.graphs.steps import KERNEL
 from aten_backend.comparison.records import Comparison, GraphRow, StepRow
 
+SAME = "the same cut"
+
 
 @dataclasses.dataclass(frozen=True)
 class Block:
@@ -30,7 +32,7 @@ class Block:
             return "only ours" if self.ours else "only Inductor's"
         mine, others = _kinds(self.ours), _kinds(self.theirs)
         if mine == others:
-            return "the same cut" if len(self.ours) == 1 else "cut elsewhere"
+            return SAME if len(self.ours) == 1 else "cut elsewhere"
         return f"{mine} here, {others} there"
 
     @property

@@ -209,15 +209,19 @@ def _accounts(comparison: Comparison) -> Sheet:
 
 
 def _blocks(comparison: Comparison) -> Sheet:
+    found = [(one, block) for one in align.alignments(comparison) for block in one.blocks]
     rows = tuple(
         (one.ours.label, one.ours.graph, block.verdict, ", ".join(block.nodes), _together(block.ours),
          _together(block.theirs))
-        for one in align.alignments(comparison)
-        for block in one.blocks
+        for one, block in found
+        if block.verdict != align.SAME
     )  # fmt: skip
-    notes = ("Steps of both sides by the nodes that they compute; each is in one row. Their code: --align, or --html.",)
+    notes = (
+        f"Kernels and calls of ATen by the nodes that they compute: {len(found) - len(rows)} of {len(found)} blocks "
+        "are cut the same by both, the others are here. All of them, with their code: --align, or --html.",
+    )
     headings = ("workload", "graph", "cut", "nodes", "ours ms", "Inductor ms")
-    return Sheet("Kernel against kernel", headings, rows, 4, notes if rows else ())
+    return Sheet("Cut differently by the two", headings, rows, 4, notes if found else ())
 
 
 def _together(steps: Sequence[StepRow]) -> str:

@@ -9,6 +9,7 @@ from aten_backend import cli, compare
 from aten_backend.comparison import backends as named
 from aten_backend.comparison import records, runner
 from aten_backend.comparison.runner import Settings
+from aten_backend.comparison.suites import generation
 from aten_backend.comparison.workloads import Case, Workload
 
 pytestmark = pytest.mark.device
@@ -92,3 +93,21 @@ def test_training_and_dynamic():
     assert all((row.distance or 0) < 1e-6 for row in made.rows)
     assert made.rows[0].counts["launches"] >= 2, "forward and backward"
     assert made.rows[1].counts["kernels"] == 1, "one for all sizes"
+
+
+@pytest.mark.models
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", generation.WORKLOADS, ids=lambda workload: workload.name)
+def test_generation(workload):
+    """Every run does the same, in float64 as well, and ours agrees."""
+    case = workload.make()
+    with torch.no_grad():
+        first, second = (case.fn(*case.calls[0]) for _ in range(2))
+    torch.testing.assert_close(first, second)
+    settings = Settings(counts_only=True)
+    chosen = named.parse(("eager", "xpu_aten"), again=False)
+    made = runner.new_comparison(settings, chosen)
+    runner.run([workload], chosen, settings, made)
+    assert [row.error or row.note for row in made.rows] == ["", ""]
+    assert all((row.distance or 0) < 1e-5 for row in made.rows)
+    assert made.rows[1].counts["fallback_nodes"] == 0

@@ -37,7 +37,7 @@ def compile_ours(gm: GraphModule, inputs: Sequence[Any], kind: str, ir: str = "a
         timed(definition, scope, kinds, clock),
         timed(definition, scope, launches, clock, extra=("wait()",)),
         clock,
-        (*_kernels(seen), *_externs(seen, kinds)),
+        _in_order((*_kernels(seen), *_externs(seen, kinds)), kinds),
         {kernel.source.name: kernel.source.text for kernel in seen["plan"].kernels},
     )
 
@@ -93,6 +93,12 @@ def _externs(seen: Mapping[str, Any], kinds: Mapping[int, str]) -> list[Step]:
         name = key.partition(" ")[2] if node is None else str(node.target)
         found.append(Step(key, ATEN, name, () if node is None else (_captured(node),)))
     return found
+
+
+def _in_order(steps: Sequence[Step], kinds: Mapping[int, str]) -> tuple[Step, ...]:
+    """As the plan runs them."""
+    places = {key: number for number, key in kinds.items()}
+    return tuple(sorted(steps, key=lambda step: places[step.key]))
 
 
 def _captured(node: Node) -> str:

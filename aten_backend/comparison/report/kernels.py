@@ -11,6 +11,9 @@ from aten_backend.comparison.report import plots, svg
 from aten_backend.comparison.report.plots import Bar
 from aten_backend.comparison.report.svg import tag, text
 
+_SHOWN = 6
+"""Nodes that the line of a block names; it opens to all of them."""
+
 
 def parts(comparison: Comparison) -> str:
     """Where the time of a run goes: end to end, as the sum of its parts."""
@@ -46,7 +49,8 @@ def _alignment(one: Alignment) -> str:
 def _block(number: int, one: Alignment, block: Block) -> str:
     verdict = tag("b", text(block.verdict))
     times = " | ".join(_time(row, steps) for row, steps in ((one.ours, block.ours), (one.theirs, block.theirs)))
-    heading = tag("summary", f"{number}. {verdict} {tag('small', text(times))}")
+    shown = ", ".join(block.nodes[:_SHOWN]) + (", …" if len(block.nodes) > _SHOWN else "")
+    heading = tag("summary", f"{number}. {verdict}: {text(shown)} {tag('small', text(times))}")
     only = "".join(
         tag("p", text(f"In a kernel of {side} only: {', '.join(nodes)}"))
         for side, nodes in block.apart.items()
