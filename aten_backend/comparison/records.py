@@ -177,6 +177,12 @@ def _graph(data: Any) -> GraphRow:
     return GraphRow(**data, steps=steps)
 
 
+def describe(error: Exception) -> str:
+    """An exception in a line: two of its own, since the first of Dynamo's only says that there was an error."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines[:2])}" if lines else type(error).__name__
+
+
 def misfits(old: Comparison, new: Comparison) -> list[str]:
     """Why rows of ``old`` must not be mixed with those of ``new``: another machine, version or setting."""
     found: list[str] = []

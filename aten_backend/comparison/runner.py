@@ -15,7 +15,7 @@ from aten_backend.comparison import guards, machine, memory
 from aten_backend.comparison.backends import EAGER, Backend, caches_in
 from aten_backend.comparison.distance import in_float64
 from aten_backend.comparison.graphs import measure as graphs
-from aten_backend.comparison.records import Comparison, GraphRow, RecordError, Row, misfits
+from aten_backend.comparison.records import Comparison, GraphRow, RecordError, Row, describe, misfits
 from aten_backend.comparison.subject import Subject, exact_results
 from aten_backend.comparison.timing import interleave
 from aten_backend.comparison.workloads import Case, Workload
@@ -179,18 +179,9 @@ class Measurement:
         rounds = 0 if self.settings.counts_only else self.settings.rounds
         try:
             with caches_in(self.folder / "graphs"):
-                self.graphs = graphs.measure(
-                    self.workload.suite, self.workload.name, subject.fn, subject.run_as, self.backends,
-                    case.dynamic, rounds, self.settings.seconds, describe,
-                )  # fmt: skip
+                self.graphs = graphs.measure(subject, self.backends, rounds, self.settings.seconds)
         except Exception as error:  # capturing failed: whatever tracing or the workload raises
             self.graphs = [GraphRow(self.workload.suite, self.workload.name, "all", "trace", describe(error))]
 
     def _failed(self, backend: Backend, error: Exception) -> Row:
         return Row(self.workload.suite, self.workload.name, backend.name, describe(error))
-
-
-def describe(error: Exception) -> str:
-    """An exception in a line: two of its own, since the first of Dynamo's only says that there was an error."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {' '.join(lines[:2])}" if lines else type(error).__name__

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from aten_backend.comparison import align, reconcile, stats, summary
 from aten_backend.comparison.backends import AGAIN, EAGER, INDUCTOR
 from aten_backend.comparison.baseline import Change
+from aten_backend.comparison.graphs.steps import ATEN, KERNEL
 from aten_backend.comparison.records import Comparison, GraphRow, Row, StepRow
 
 _SHOWN_LOSERS = 12
@@ -177,7 +178,7 @@ def _graphs(comparison: Comparison) -> Sheet:
 
 def _graph_row(row: GraphRow) -> tuple[str, ...]:
     whole = statistics.median(row.samples) if row.samples else None
-    kinds = [sum(step.kind == kind for step in row.steps) for kind in ("kernel", "aten")]
+    kinds = [sum(step.kind == kind for step in row.steps) for kind in (KERNEL, ATEN)]
     together = f"{sum(row.parts.values()) / whole:.2f}" if whole and row.parts else ""
     return (
         row.label,

@@ -43,6 +43,12 @@ def test_two_workloads(tmp_path, capsys):
     assert [(row.counts["launches"], row.counts["extern_calls"]) for row in theirs] == [(1, 0), (2, 2)]
     compiled = [(row.warm_compile_seconds or 0, row.cold_compile_seconds or 0) for row in ours]
     assert all(0 < warm < cold for warm, cold in compiled), "warm finds its kernels"
+    for row in [*ours, *theirs]:
+        assert sum(row.cold_phases.values()) == pytest.approx(row.cold_compile_seconds, rel=0.05, abs=0.02)
+        assert sum(row.warm_phases.values()) == pytest.approx(row.warm_compile_seconds, rel=0.05, abs=0.02)
+        assert row.cold_phases["compile"] > row.warm_phases["compile"], "machine code is in the cache"
+        assert 0 < (row.guard_seconds or 0) < 0.1
+    assert {row.data_bytes for row in made.rows if "softmax" in row.workload} == {2 * 16 * 40 * 4}
     before = result.read_text()
     assert cli.main(given) == 0
     assert records.from_json(before).rows == records.load(result).rows, "resumed: nothing was left to measure"

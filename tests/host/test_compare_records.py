@@ -103,5 +103,5 @@ def test_row_of_an_error_is_none():
 
 def test_an_error_is_a_line_that_says_something():
     error = ValueError("backend='xpu_aten' raised:\nKeyError: 'b'\n\nSet TORCHDYNAMO_VERBOSE=1")
-    assert runner.describe(error) == "ValueError: backend='xpu_aten' raised: KeyError: 'b'"
-    assert runner.describe(ValueError()) == "ValueError"
+    assert records.describe(error) == "ValueError: backend='xpu_aten' raised: KeyError: 'b'"
+    assert records.describe(ValueError()) == "ValueError"

@@ -94,7 +94,7 @@ def _compile_all(name: str, gm: GraphModule, inputs: Sequence[Any], compilers: M
 def _eager(captured: Captured) -> Callable[..., Any]:
     def run(*inputs: Any) -> Any:
         if captured.inputs is None:
-            captured.inputs = [one.detach().clone() if isinstance(one, torch.Tensor) else one for one in inputs]
+            captured.inputs = [one.detach() if isinstance(one, torch.Tensor) else one for one in inputs]
         return captured.gm(*inputs)
 
     boxed: Callable[..., Any] = make_boxed_func(run)

@@ -14,41 +14,31 @@ from aten_backend.comparison.backends import EAGER, INDUCTOR, Backend
 from aten_backend.comparison.graphs.capture import Captured, Compile, capture
 from aten_backend.comparison.graphs.ours import compile_ours
 from aten_backend.comparison.graphs.steps import ATEN, KERNEL, WAIT, Built
-from aten_backend.comparison.records import GraphRow, StepRow
+from aten_backend.comparison.records import GraphRow, Row, StepRow, describe
+from aten_backend.comparison.subject import Subject
 from aten_backend.comparison.timing import Timed, interleave
 from lowering.decompose import Table, decompositions
 
 _PART_ROUNDS = 10
 
 
-def measure(
-    suite: str,
-    workload: str,
-    fn: Callable[..., Any],
-    run: Callable[[Callable[..., Any]], Any],
-    backends: Sequence[Backend],
-    dynamic: bool | None,
-    rounds: int,
-    seconds: float,
-    describe: Callable[[Exception], str],
-) -> list[GraphRow]:
+def measure(subject: Subject, backends: Sequence[Backend], rounds: int, seconds: float) -> list[GraphRow]:
     """A row for each captured graph and each compiler that can be given a graph: eager, ours, Inductor.
 
-    ``run`` calls what it is given as the workload does. ``rounds`` of zero times nothing.
+    ``subject`` is the workload in eager. ``rounds`` of zero times nothing.
     """
     compilers, table = _compilers(backends)
-    captured = capture(fn, run, compilers, table, dynamic)
     rows = []
-    for graph in captured:
+    for graph in capture(subject.fn, subject.run_as, compilers, table, subject.case.dynamic):
         built = {EAGER: Built(_boxed(graph)), **graph.built}
-        subjects = [_Subject(_row(suite, workload, graph, name, one), one, graph.inputs) for name, one in built.items()]
+        timed = [_Graph(_row(subject.row, graph, name, one), one, graph.inputs) for name, one in built.items()]
         if rounds and graph.inputs is not None:
             with torch.no_grad():
-                interleave(subjects, rounds, seconds)
-                _parts([subject for subject in subjects if subject.built.timed is not None])
-        rows += [subject.row for subject in subjects]
+                interleave(timed, rounds, seconds)
+                _parts([one for one in timed if one.built.timed is not None])
+        rows += [one.row for one in timed]
         for name, error in graph.errors.items():
-            rows.append(GraphRow(suite, workload, graph.name, name, describe(error)))
+            rows.append(GraphRow(subject.row.suite, subject.row.workload, graph.name, name, describe(error)))
     return rows
 
 
@@ -72,14 +62,16 @@ def _boxed(graph: Captured) -> Callable[[list[Any]], Any]:
     return run
 
 
-def _row(suite: str, workload: str, graph: Captured, compiler: str, built: Built) -> GraphRow:
+def _row(row: Row, graph: Captured, compiler: str, built: Built) -> GraphRow:
     calls = sum(node.op == "call_function" for node in graph.gm.graph.nodes)
     steps = [StepRow(step.kind, step.name, list(step.nodes)) for step in built.steps]
     seconds = graph.compile_seconds.get(compiler)
-    return GraphRow(suite, workload, graph.name, compiler, "", calls, seconds, steps=steps, codes=dict(built.codes))
+    return GraphRow(
+        row.suite, row.workload, graph.name, compiler, "", calls, seconds, steps=steps, codes=dict(built.codes)
+    )
 
 
-class _Subject(Timed):
+class _Graph(Timed):
     def __init__(self, row: GraphRow, built: Built, inputs: list[Any] | None) -> None:
         self.row: GraphRow = row
         self.built = built
@@ -89,7 +81,7 @@ class _Subject(Timed):
         return self.built.run(list(self.inputs))
 
 
-def _parts(subjects: Sequence[_Subject]) -> None:
+def _parts(subjects: Sequence[_Graph]) -> None:
     """Kernels, ATen and host apart: medians over rounds of their own, since clocks between the steps cost time too."""
     parts: dict[str, list[dict[str, float]]] = {}
     alone: dict[str, list[Mapping[str, float]]] = {}
@@ -109,7 +101,7 @@ def _parts(subjects: Sequence[_Subject]) -> None:
             row.steps[number].seconds = statistics.median(found) if found else None
 
 
-def _by_kind(subject: _Subject) -> dict[str, float]:
+def _by_kind(subject: _Graph) -> dict[str, float]:
     assert subject.built.timed is not None
     whole, seconds = _clocked(subject, subject.built.timed)
     kinds = {step.key: step.kind for step in subject.built.steps}
@@ -118,7 +110,7 @@ def _by_kind(subject: _Subject) -> dict[str, float]:
     return {"kernels": kernels, "aten": aten, "host": max(0.0, whole - kernels - aten)}
 
 
-def _clocked(subject: _Subject, call: Callable[[list[Any]], Any]) -> tuple[float, dict[str, float]]:
+def _clocked(subject: _Graph, call: Callable[[list[Any]], Any]) -> tuple[float, dict[str, float]]:
     """Seconds of one call, and of its steps. An untimed call first takes caches and cores back."""
     clock = subject.built.clock
     assert clock is not None

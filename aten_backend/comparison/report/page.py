@@ -99,9 +99,8 @@ def _headline(comparison: Comparison) -> str:
         floor = stats.geometric_mean(list(itself.values()))
         cards += _box("noise", "eager over itself", floor, "the noise floor: it should be 1", "")
     failed = sum(bool(row.error) for row in comparison.rows)
-    words = f"{len(comparison.labels)} workloads, {len(comparison.backends)} backends" + (
-        f", {failed} failures" if failed else ", no failures"
-    )
+    counts = ((len(comparison.labels), "workload"), (len(comparison.backends), "backend"), (failed, "failure"))
+    words = ", ".join(f"{count or 'no'} {word}{'' if count == 1 else 's'}" for count, word in counts)
     return tag("p", words) + tag("div", cards, class_="cards")
 
 
