@@ -170,18 +170,18 @@ def _arguments(kernel: Kernel, memory: dict[str, Tensor], cut: Partition) -> tup
             memory[buffer.name] = _made_up(buffer, nodes)
     addresses: list[float] = [memory[b.name].data_ptr() for b in kernel.buffers]
     if kernel.checks:
-        error = memory.setdefault("the error code", torch.zeros((), dtype=torch.int32))
-        return (*addresses, *[1.0] * len(kernel.floats), error.data_ptr())
+        error = memory.setdefault("the error cell", torch.zeros((), dtype=torch.int64))
+        return (*addresses, *[1.0] * len(kernel.floats), error.data_ptr(), 1)
     return (*addresses, *[1.0] * len(kernel.floats))
 
 
 def _made_up(buffer: Buffer, nodes: Mapping[str, torch.fx.Node]) -> Tensor:
     """Memory for ``buffer``: random floats, not from the generator of the user's; zeros for integers, which may be
     indexes."""
-    dtype = TORCH[buffer.dtype]
     if buffer.scratch is not None:
-        return torch.zeros(buffer.scratch.constant or 0, dtype=dtype)
+        return torch.zeros(buffer.scratch.constant or 0, dtype=TORCH[buffer.dtype])
     node = nodes[buffer.name]
+    dtype = graph.dtype(node)
     shape, strides = ([s.constant or 0 for s in part] for part in (graph.shape(node), graph.strides(node)))
     made = torch.empty_strided(shape, strides, dtype=dtype)
     return made.uniform_(generator=torch.Generator().manual_seed(0)) if dtype.is_floating_point else made.zero_()

@@ -54,9 +54,9 @@ xpu_aten.reset = memory.pool.clear  # type: ignore[attr-defined]  # torch.compil
 
 @contextlib.contextmanager
 def _early_workers(options: Options) -> Iterator[None]:
-    """Start the compiler processes while AOTAutograd traces, as they take seconds; not where its cache has the
-    graph."""
-    timer = threading.Timer(CACHE_LOOKUP, compiler_for(options).start)
+    """Start the compiler processes while AOTAutograd traces, as they take seconds; not where its cache is asked for
+    and has the graph."""
+    timer = threading.Timer(CACHE_LOOKUP if options.aot_cache else 0.0, compiler_for(options).start)
     timer.daemon = True
     timer.start()
     try:

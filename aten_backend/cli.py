@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from aten_backend.commands import compare, doctor, explain
+from aten_backend.commands import cache, compare, doctor, explain
 from aten_backend.comparison.backends import BackendError
 from aten_backend.comparison.records import RecordError
 from aten_backend.comparison.workloads import WorkloadError
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="xpu-aten", description="Tools of the xpu_aten backend of torch.compile.")
     commands = parser.add_subparsers(dest="command", required=True)
-    for command in (doctor, explain, compare):
+    for command in (doctor, explain, compare, cache):
         command.add(commands)
     return parser
 

@@ -19,7 +19,7 @@ from lowering import graph
 from lowering.classify import op_name
 from lowering.decompose import decompositions
 from lowering.errors import user_line
-from lowering.target import GENERIC
+from lowering.target import GENERIC, Traits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,11 +82,25 @@ def explain(fn: Callable[..., Any], *args: Any, options: Mapping[str, Any] | Non
 
     Tracing starts anew (``torch._dynamo.reset``). Raises OptionError for options that do not exist.
     """
-    chosen = Options.parse(None, options)
+    seen = lowered_graphs(fn, args, kwargs, Options.parse(None, options), GENERIC)
+    groups = tuple(g for i, one in enumerate(seen) for g in _groups(i, one))
+    externs = tuple(
+        ExplainedExtern(i, r.op, r.reason, r.source, r.deliberate)
+        for i, one in enumerate(seen)
+        for r in one.partition.refusals
+    )
+    return Explanation(groups, externs, len(seen))
+
+
+def lowered_graphs(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], chosen: Options, traits: Traits
+) -> list[Lowered]:
+    """The graphs that torch.compile makes of ``fn(*args, **kwargs)``, lowered for a device of ``traits``. The call runs
+    in eager."""
     seen: list[Lowered] = []
 
     def note(gm: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        seen.append(lower(gm, chosen, GENERIC, StageRunner(observers(chosen)), {}))
+        seen.append(lower(gm, chosen, traits, StageRunner(observers(chosen)), {}))
         return make_boxed_func(gm.forward)
 
     backend = aot_autograd(
@@ -101,13 +115,7 @@ def explain(fn: Callable[..., Any], *args: Any, options: Mapping[str, Any] | Non
         force_non_lazy_backward_lowering=True
     ):  # else a backward graph waits for its first call
         torch.compile(fn, backend=backend)(*args, **kwargs)
-    groups = tuple(g for i, one in enumerate(seen) for g in _groups(i, one))
-    externs = tuple(
-        ExplainedExtern(i, r.op, r.reason, r.source, r.deliberate)
-        for i, one in enumerate(seen)
-        for r in one.partition.refusals
-    )
-    return Explanation(groups, externs, len(seen))
+    return seen
 
 
 def _groups(number: int, lowered: Lowered) -> list[ExplainedGroup]:

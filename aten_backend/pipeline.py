@@ -165,23 +165,14 @@ def compile_kernels(lowered: Lowered, workers: KernelCompiler) -> dict[str, Comp
 def compiler_for(options: Options) -> KernelCompiler:
     """The compiler processes that ``options`` ask for."""
     workers = options.compile_workers or min(4, os.cpu_count() or 1)
-    return compiler.shared(options.compiler_python, workers, options.cache_dir, options.cache)
-
-
-def _addressing_host_memory(device: Device) -> Device:
-    """``device``, unless its kernels cannot read tensors where torch has them."""
-    if not device.traits.shared_system_usm:
-        raise DeviceNotFoundError(
-            f"{device.name} cannot address the host's memory (it has no shared system USM), and staging through "
-            "its own memory is not built. Use the option device='cpu'."
-        )
-    return device
+    native = options.device in ("auto", "cpu") or options.device.startswith("opencl:cpu")
+    return compiler.shared(options.compiler_python, workers, options.cache_dir, options.cache, native)
 
 
 def device_opens(options: Options) -> bool:
     """Whether the device that ``options`` name can be used here."""
     try:
-        _addressing_host_memory(devices.resolve(options.device))
+        devices.resolve(options.device)
     except (DeviceNotFoundError, ToolchainMissingError, LaunchError):
         return False  # compile_graph meets it again, and reports it
     return True
@@ -209,7 +200,7 @@ def _calls(gm: GraphModule) -> list[Node]:
 def _open(gm: GraphModule, options: Options, lost: dict[str, str]) -> Device | None:
     """The device, or None with every node ``lost`` when there is none and the user allows eager."""
     try:
-        return _addressing_host_memory(devices.resolve(options.device))
+        return devices.resolve(options.device)
     except (DeviceNotFoundError, ToolchainMissingError, LaunchError) as error:
         if options.fallback == "error":
             raise

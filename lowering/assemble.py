@@ -19,8 +19,12 @@ from .dtypes import storage_name
 from .index import Index, Symbol, product
 from .schedule import Mapping, Schedule
 
-_SHARED = frozenset({"item", "lane", "failed", "last"})
+_SHARED = frozenset({"item", "lane", "failed", "site", "last"})
 """Names that all phases of a kernel share."""
+
+
+Check = tuple[int, int, Index]
+"""Code, dimension and size of something that must hold."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,26 +37,28 @@ class Phase:
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """What a phase adds to a kernel: lines, the names of symbols and host floats in them, and work-group memory."""
+    """What a phase adds to a kernel: lines, the names of symbols and host floats in them, checks, and work-group
+    memory."""
 
     lines: tuple[str, ...]
     symbols: dict[Symbol, str]
     floats: dict[str, str]
-    checks: bool
+    checks: tuple[Check, ...]
     local: tuple[Param, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
     """An emitted kernel and what its parameters are bound to: ``buffers``, then ``symbols`` (int64), then ``floats``
-    (float64, nodes known on the host), then, where ``checks``, the address of an int32 error code."""
+    (float64, nodes known on the host), then, where there are ``checks`` (code, dimension and size of each), the address
+    of an int64 that takes what the last failed one found, and the number of the first of them among the plan's."""
 
     source: KernelSource
     phases: tuple[Phase, ...]
     buffers: tuple[ir.Buffer, ...]
     symbols: tuple[Symbol, ...]
     floats: tuple[str, ...]
-    checks: bool
+    checks: tuple[Check, ...]
     global_size: tuple[Index, ...]
 
     @property
@@ -79,13 +85,13 @@ class Assembler:
         self.floats: dict[str, str] = {}
         self.local: list[Param] = []
         self.lines: list[str] = []
-        self.checks = any(c.checks for c in codes)
+        self.checks = tuple(check for code in codes for check in code.checks)
         self.tickets = needs_ticket(phases)
 
     def run(self) -> Kernel:
         """The whole kernel."""
         if self.checks:
-            self._add("failed = np.int32(0)")
+            self._add("failed = np.int64(0)")
         if any(p.schedule.has_lanes for p in self.phases):
             self._add("lane = np.int64(item.get_local_id(0))")
         for number, (phase, code) in enumerate(zip(self.phases, self.codes, strict=True)):
@@ -133,7 +139,8 @@ class Assembler:
         params = [Param(f"b{i}", "pointer", storage_name(b.dtype)) for i, b in enumerate(buffers)]
         params += [Param(n, "scalar", "int64") for n in self.symbols.values()]
         params += [Param(n, "scalar", "float64") for n in self.floats.values()]
-        params += [Param("error", "pointer", "int32")] * self.checks
+        if self.checks:
+            params += [Param("error", "pointer", "int64"), Param("site", "scalar", "int64")]
         params += [Param("tickets", "counter", "int32")] * self.tickets
         params += self.local
         local = (first.solo or first.lanes,) if first.has_lanes else None

@@ -14,24 +14,15 @@ from torch.fx import Node
 from . import graph, ir
 from .axes import Dim
 from .classify import op_name
-from .dtypes import NAMES, compute_name
+from .dtypes import compute_name, element, part_name
 from .errors import ArtifactError
+from .faults import FAULTS, Fault
 from .index import ONE, ZERO, Axis, Index, Loaded, atom, linearize, recombine
 from .ops import TABLE, Coords, Kind, Updates
 from .partition import Group, Partition
 from .rewrite import prune
 from .symbols import to_index
-from .values import Body, Scalar, coordinate
-
-ERRORS: tuple[tuple[type[Exception], str], ...] = (
-    (Exception, ""),
-    (IndexError, "index out of range"),
-    (IndexError, "index out of range in self"),
-    (RuntimeError, "ZeroDivisionError"),
-)
-"""Errors that kernels can report, by code; none is code 0."""
-
-CODES = {message: code for code, (_, message) in enumerate(ERRORS)}
+from .values import Body, Pair, Scalar, coordinate, of_parts
 
 
 class Builder:
@@ -60,8 +51,8 @@ class Builder:
         for node in self.group.stored:
             coords = self._place(node)
             value = self.read(node, coords)
-            place = linearize(coords, graph.strides(node))
-            self.body.emit(ir.Store(self._buffer(node, written=True), place, value.id))
+            for place, part in self._elements(node, coords, value):
+                self.body.emit(ir.Store(self._buffer(node, written=True), place, part.id))
         rows, cols = (tuple(self.axis[a] for a in part) for part in (self.group.space.rows, self.group.space.cols))
         ops = tuple(op_name(n) for n in self.group.nodes if not graph.is_getitem(n))
         return prune(ir.GroupIR(ops, rows, cols, tuple(self.kinds), tuple(self.body.statements)))
@@ -72,9 +63,9 @@ class Builder:
         cols = tuple(Axis(f"j{n}", s) for n, s in enumerate(updates.cols))
         at_row, at_col = (tuple(ZERO if a.size == ONE else atom(a) for a in part) for part in (rows, cols))
         coords, value = updates.at(self, at_row, at_col)
-        place = linearize(coords, graph.strides(node))
         value = value.to(compute_name(graph.dtype(node)))
-        self.body.emit(ir.Update(self._buffer(node, written=True), place, value.id, updates.fn))
+        for place, part in self._elements(node, coords, value):
+            self.body.emit(ir.Update(self._buffer(node, written=True), place, part.id, updates.fn))
         rows, cols = (tuple(a for a in part if a.size != ONE) for part in (rows, cols))
         return prune(ir.GroupIR((op_name(node),), rows, cols, tuple(self.kinds), tuple(self.body.statements)))
 
@@ -94,8 +85,14 @@ class Builder:
         key = (node.name, written)
         if key not in self.buffers:
             self.buffers[key] = len(self.kinds)
-            self.kinds.append(ir.Buffer(node.name, NAMES[graph.dtype(node)], written))
+            dtype, width = element(graph.dtype(node))
+            self.kinds.append(ir.Buffer(node.name, dtype, written, width=width))
         return self.buffers[key]
+
+    def _elements(self, node: Node, coords: Coords, value: Scalar) -> list[tuple[Index, Scalar]]:
+        """Where in the buffer of ``node`` each part of ``value`` belongs."""
+        place = linearize(coords, graph.strides(node)) * len(value.parts)
+        return [(place + n, part) for n, part in enumerate(value.parts)]
 
     # ---- the Scope of op rows
     # --------------------------------------------------------------------------------------------
@@ -118,13 +115,17 @@ class Builder:
             pulled = row.pull(arg, coords) if row is not None and row.pull is not None else None
             if pulled is None:
                 raise ArtifactError(f"{op_name(arg)} of {base.name} was fused, but has no coordinate map")
-            return self._read(arg.args[0], pulled)
+            value = self._read(arg.args[0], pulled)
+            return _flipped(value, *(a != b for a, b in zip(graph.bits(arg), graph.bits(arg.args[0]), strict=True)))
         return self._value(arg, coords)
 
     def _load(self, arg: Node, base: Node, coords: Coords) -> Scalar:
         place = linearize(coords, graph.strides(arg)) + graph.offset(arg) - graph.offset(base)
         mask = None if self._mask is None else self._mask.id
-        return self.body.scalar(ir.Load(self._buffer(base, written=False), place, compute_name(graph.dtype(arg)), mask))
+        buffer, dtype = self._buffer(base, written=False), part_name(compute_name(graph.dtype(arg)))
+        width = self.kinds[buffer].width
+        loads = (self.body.scalar(ir.Load(buffer, place * width + n, dtype, mask)) for n in range(width))
+        return _flipped(of_parts(*loads), *graph.bits(arg))
 
     def _value(self, node: Node, coords: Coords) -> Any:
         key = (node, coords, None if self._mask is None else self._mask.id)
@@ -169,12 +170,13 @@ class Builder:
         )
 
     def reduce(self, fn: str, value: Scalar) -> Scalar:
-        """``value`` combined over the cols; itself where the op combines dimensions of size one only."""
-        return self._combined(ir.Reduce, fn, value)
+        """``value`` combined over the cols; itself where the op combines dimensions of size one only. The parts of a
+        complex one are combined each for itself."""
+        return of_parts(*(self._combined(ir.Reduce, fn, part) for part in value.parts))
 
     def scan(self, fn: str, value: Scalar) -> Scalar:
-        """``value`` combined over the cols so far; itself along a dimension of size one."""
-        return self._combined(ir.Scan, fn, value)
+        """``value`` combined over the cols so far, part by part; itself along a dimension of size one."""
+        return of_parts(*(self._combined(ir.Scan, fn, part) for part in value.parts))
 
     def _combined(self, kind: type[ir.Reduce] | type[ir.Scan], fn: Any, value: Scalar) -> Scalar:
         node = self._reducing
@@ -198,11 +200,19 @@ class Builder:
             total = total * sizes[d] + self._coordinate(self.group.full[node][d])
         return coordinate(self.body, recombine(total))
 
-    def checked(self, value: Scalar, size: Index, message: str) -> Index:
+    def checked(self, value: Scalar, size: Index, fault: Fault, dim: int = 0) -> Index:
         """A data-dependent index that is certain to lie in [0, size)."""
         mask = None if self._mask is None else self._mask.id
-        check = self.body.emit(ir.Check(value.id, size, CODES[message], mask))
+        check = self.body.emit(ir.Check(value.id, size, FAULTS.index(fault), dim, mask))
         return atom(Loaded(check, size))
+
+
+def _flipped(value: Scalar, conjugate: bool, negate: bool) -> Scalar:
+    """``value`` as a tensor shows it whose bits differ so from those of what it was read from."""
+    if conjugate:
+        re, im = value.parts
+        value = Pair(re, -im)
+    return of_parts(*(-part for part in value.parts)) if negate else value
 
 
 def build(partition: Partition, group: Group) -> ir.GroupIR:

@@ -14,20 +14,37 @@ _INTEGERS = {
     torch.int8: "int8", torch.int16: "int16", torch.int32: "int32", torch.int64: "int64",
     torch.uint8: "uint8", torch.uint16: "uint16", torch.uint32: "uint32", torch.uint64: "uint64",
 }  # fmt: skip
+_COMPLEX = {torch.complex64: "complex64", torch.complex128: "complex128"}
 NAMES: dict[torch.dtype, str] = {**_FLOATS, **_HALVES, **_INTEGERS, torch.bool: "bool"}
-"""Every dtype that kernels take, by its name in the group IR."""
+"""Every real dtype that kernels take, by its name in the group IR."""
 
 TORCH: dict[str, torch.dtype] = {name: dtype for dtype, name in NAMES.items()}
 
 
 def is_lowered(dtype: torch.dtype) -> bool:
     """Whether kernels can read and write ``dtype``."""
-    return dtype in NAMES
+    return dtype in NAMES or dtype in _COMPLEX
 
 
 def compute_name(dtype: torch.dtype) -> str:
-    """The type in which a group computes values of ``dtype``: half types in float32, all others in themselves."""
-    return "float32" if dtype in _HALVES else NAMES[dtype]
+    """The type in which formulas compute values of ``dtype``: half types in float32, all others in themselves. Complex
+    ones become pairs of real values (see values.Pair) before they are group IR."""
+    return "float32" if dtype in _HALVES else _COMPLEX.get(dtype) or NAMES[dtype]
+
+
+def part_name(name: str) -> str:
+    """The real type of either part of the complex type ``name``; a real type is its own."""
+    return {"complex64": "float32", "complex128": "float64"}.get(name, name)
+
+
+def is_complex(name: str) -> bool:
+    """Whether ``name`` is a complex type of formulas."""
+    return name in _COMPLEX.values()
+
+
+def element(dtype: torch.dtype) -> tuple[str, int]:
+    """The real type that an element of ``dtype`` is made of in memory, and how many of them."""
+    return (part_name(_COMPLEX[dtype]), 2) if dtype in _COMPLEX else (NAMES[dtype], 1)
 
 
 def storage_name(name: str) -> str:

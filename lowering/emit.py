@@ -14,6 +14,7 @@ from .artifacts import Param
 from .assemble import Assembler, Code, Kernel, Phase, needs_ticket
 from .combine import COMBINE, group_type, identity_text, ties, wins, wins_last
 from .dtypes import is_float
+from .faults import SITE_BITS
 from .index import ZERO, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, floor_divide, product, render
 from .scalars import call_text, cast_text, constant_text, load_text, store_text
 from .schedule import TILE, Mapping, Schedule
@@ -25,16 +26,18 @@ BLOCK = 128
 
 class Emitter:
     """Writes one phase. A phase that is ``conditional`` runs in the work-group whose ``last`` is one; in others, where
-    it is zero, it runs over nothing, so that no barrier stands in a branch."""
+    it is zero, it runs over nothing, so that no barrier stands in a branch. Its checks have numbers from
+    ``first_check`` on."""
 
-    def __init__(self, phase: Phase, local_memory: int, conditional: bool) -> None:
+    def __init__(self, phase: Phase, local_memory: int, conditional: bool, first_check: int) -> None:
         group, schedule = phase.group, phase.schedule
         self.group, self.schedule, self.conditional = group, schedule, conditional
         self.lines: list[str] = []
         self.depth = 1
         self.symbols: dict[Symbol, str] = {}
         self.floats: dict[str, str] = {}
-        self.checks = any(isinstance(s, ir.Check) for s in group.body)
+        checks = ((s.code, s.dim, s.size) for s in group.body if isinstance(s, ir.Check))
+        self.checks = {check: site for site, check in enumerate(dict.fromkeys(checks), first_check)}
         self.varies = varying(group)
         self.stage = stages(group)
         self.text: dict[int, str] = {}
@@ -52,7 +55,8 @@ class Emitter:
             self._between(last + 1)
         places, body = self.kept.places.items(), self.group.body
         local = [Param(f"l{n}", "local", body[p].dtype, self.kept.extent) for p, n in places] + self.exchanges
-        return Code(tuple(self.lines), self.symbols, self.floats, self.checks and bool(self.lines), tuple(local))
+        checks = tuple(self.checks) if self.lines else ()
+        return Code(tuple(self.lines), self.symbols, self.floats, checks, tuple(local))
 
     # ---- positions
     # -------------------------------------------------------------------------------------------------------
@@ -235,7 +239,8 @@ class Emitter:
         self.text[position] = f"v{position}"
         # a flag rather than a store in a branch: with several such branches, the CPU driver fails to build loops over
         # lanes
-        self.line(f"failed = select({known}, failed, np.int32({statement.code}))")
+        site = f"site + np.int64({self.checks[statement.code, statement.dim, statement.size]})"
+        self.line(f"failed = select({known}, failed, ior(shl({value}, np.int64({SITE_BITS})), {site}))")
         self.line(f"v{position} = select({good}, {value}, np.int64(0))")
 
     def _store(self, statement: ir.Store) -> None:
@@ -374,5 +379,8 @@ def _is_short(cols: tuple[Axis, ...], schedule: Schedule) -> bool:
 def emit(phases: Sequence[Phase], local_memory: int = 0) -> Kernel:
     """The kernel that runs ``phases`` one after the other, with at most ``local_memory`` bytes of work-group memory."""
     tickets = needs_ticket(phases)
-    codes = [Emitter(p, local_memory // len(phases), tickets and n > 0).run() for n, p in enumerate(phases)]
+    codes: list[Code] = []
+    for phase in phases:
+        first_check = sum(len(code.checks) for code in codes)
+        codes.append(Emitter(phase, local_memory // len(phases), tickets and bool(codes), first_check).run())
     return Assembler(phases, codes).run()

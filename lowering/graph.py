@@ -53,6 +53,12 @@ def dtype(node: Node) -> torch.dtype:
     return value_of(node).dtype
 
 
+def bits(node: Node) -> tuple[bool, bool]:
+    """Whether the tensor behind ``node`` is the conjugate, and whether it is the negative, of what its memory holds."""
+    val = first_tensor(node)
+    return (False, False) if val is None else (val.is_conj(), val.is_neg())
+
+
 def first_tensor(node: Node) -> torch.Tensor | None:
     """The node's tensor, or the first of its tuple."""
     val = value_of(node)
@@ -88,7 +94,8 @@ def _is_view(node: Node) -> bool:
     ):
         return False
     source = value_of(call.args[0]) if is_tensor(call.args[0]) else None
-    plain = source is not None and _is_plain(val) and _is_plain(source) and source.dtype == val.dtype
+    strided = torch.strided
+    plain = source is not None and val.layout is source.layout is strided and source.dtype == val.dtype
     return plain and _aliases(call.target, val, source)  # type: ignore[arg-type]
 
 
@@ -108,10 +115,6 @@ def _aliases(op: torch._ops.OpOverload, val: torch.Tensor, source: torch.Tensor)
     first = op._schema.arguments[0].alias_info
     alias = op._schema.returns[0].alias_info if op._schema.returns else None
     return first is not None and alias is not None and not alias.is_write
-
-
-def _is_plain(val: torch.Tensor) -> bool:
-    return val.layout is torch.strided and not val.dtype.is_complex
 
 
 def is_mutation(node: Node) -> bool:

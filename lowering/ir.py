@@ -20,12 +20,14 @@ Value = int
 @dataclasses.dataclass(frozen=True)
 class Buffer:
     """A tensor that the group reads or writes; ``name`` is its node's, ``dtype`` as in dtypes.NAMES. With ``scratch``
-    it is memory of so many elements that only the group's own kernels share."""
+    it is memory of so many elements that only the group's own kernels share. Of a complex tensor the group sees the
+    parts: each of its elements is two (``width``) of the buffer's."""
 
     name: str
     dtype: str
     written: bool
     scratch: Index | None = None
+    width: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,12 +94,14 @@ class Scan:
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """An index value that must lie in [0, size) wherever ``mask`` holds: otherwise the error ``code`` is raised on the
-    host after the kernel, and the value is replaced by zero so that no foreign memory is read."""
+    """An index value that must lie in [0, size) wherever ``mask`` holds: otherwise the error ``code`` of faults.FAULTS
+    is raised on the host after the kernel, and the value is replaced by zero so that no foreign memory is read. ``dim``
+    is the dimension that it is an index of."""
 
     arg: Value
     size: Index
     code: int
+    dim: int = 0
     mask: Value | None = None
     dtype: str = "int64"
 

@@ -99,6 +99,12 @@ _LAID_OUT = (
 )
 
 
+def roll(x: Tensor, shifts: list[int], dims: list[int] | None = None) -> Tensor:
+    """Torch's, laid out as eager's: along dimensions in the memory format of the argument."""
+    out = decomposition_table[aten.roll.default](x, shifts, dims or [])
+    return out.contiguous(memory_format=suggest_memory_format(x) if dims else torch.contiguous_format)
+
+
 def scatter_reduce_mean(
     x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -132,6 +138,7 @@ OWN: dict[torch._ops.OperatorBase, Callable[..., Any]] = {
     aten.scatter_reduce.two: scatter_reduce_mean,
     aten.log_sigmoid_forward.default: log_sigmoid_forward,
     aten.repeat.default: repeat,
+    aten.roll.default: roll,
     aten.native_group_norm.default: native_group_norm,
     aten.nll_loss_backward.default: nll_loss_backward,
 }

@@ -49,12 +49,12 @@ FUNCTIONS: dict[str, Function] = {
     "ge": Function("({0} >= {1})", "({0} >= {1})", "ior({0}, inot({1}))"),
     # the first operand is a bool
     "where": Function("select({0}, {1}, {2})", "select({0}, {1}, {2})", "select({0}, {1}, {2})"),
-    # a NaN in either operand is the result, as in ATen
+    # a NaN in either operand is the result, as in ATen; of equal ones, such as zeros of both signs, the first
     "maximum": Function(
-        "select({0} != {0}, {0}, select({0} > {1}, {0}, {1}))", "select({0} > {1}, {0}, {1})", "ior({0}, {1})", cost=2,
+        "select(({1} > {0}) | ({1} != {1}), {1}, {0})", "select({1} > {0}, {1}, {0})", "ior({0}, {1})", cost=2,
     ),
     "minimum": Function(
-        "select({0} != {0}, {0}, select({0} < {1}, {0}, {1}))", "select({0} < {1}, {0}, {1})", "iand({0}, {1})", cost=2,
+        "select(({1} < {0}) | ({1} != {1}), {1}, {0})", "select({1} < {0}, {1}, {0})", "iand({0}, {1})", cost=2,
     ),
     # log(exp(x) + exp(y)); equal infinities are their own sum
     "logaddexp": Function(
@@ -62,9 +62,9 @@ FUNCTIONS: dict[str, Function] = {
         "+ log1p(exp(-fabs({0} - {1}))))",
         cost=40,
     ),
-    "fmax": Function("fmax({0}, {1})", "select({0} > {1}, {0}, {1})", "ior({0}, {1})"),
-    "fmin": Function("fmin({0}, {1})", "select({0} < {1}, {0}, {1})", "iand({0}, {1})"),
-    **{name: _builtin(name, 1, 1) for name in ("floor", "ceil", "trunc")},
+    "fmax": Function("select(({1} > {0}) | ({0} != {0}), {1}, {0})", "select({1} > {0}, {1}, {0})", "ior({0}, {1})"),
+    "fmin": Function("select(({1} < {0}) | ({0} != {0}), {1}, {0})", "select({1} < {0}, {1}, {0})", "iand({0}, {1})"),
+    **{name: _builtin(name, 1, 1) for name in ("floor", "ceil", "trunc", "logb")},
     "round": _builtin("rint", 1, 1),  # half to even, as torch.round
     "sqrt": _builtin("sqrt", 1, 6),
     "rsqrt": _builtin("rsqrt", 1, 6),

@@ -144,12 +144,12 @@ def _typical_stride(indexes: list[Index], a: Axis) -> float:
     return sum(found) / len(found) if found else 2.0**40
 
 
-def _unit_stride(indexes: list[Index], axes: tuple[Axis, ...]) -> int:
-    return sum(any(coefficient(ix, a) == ONE for a in axes) for ix in indexes)
+def _unit_stride(accesses: list[tuple[Index, int]], axes: tuple[Axis, ...]) -> int:
+    return sum(any(coefficient(ix, a) == index(width) for a in axes) for ix, width in accesses)
 
 
 def _rows_are_contiguous(group: ir.GroupIR) -> bool:
     """Whether memory runs along a row axis rather than along the cols."""
-    indexes = _accesses(group, ir.Load, ir.Store)
-    varying = [ix for ix in indexes if any(coefficient(ix, c) != Index({}) for c in group.cols)]
+    accesses = [(s.index, group.buffers[s.buffer].width) for s in group.body if isinstance(s, (ir.Load, ir.Store))]
+    varying = [(ix, w) for ix, w in accesses if any(coefficient(ix, c) != Index({}) for c in group.cols)]
     return _unit_stride(varying, group.rows) > _unit_stride(varying, group.cols)

@@ -10,12 +10,13 @@ from typing import Union
 import torch
 
 from . import ir
-from .dtypes import NAMES, is_float, rounded
+from .dtypes import NAMES, is_complex, is_float, part_name, rounded
+from .errors import ArtifactError
 from .index import Index
 from .scalars import FUNCTIONS, RESULT_BOOL
 
-Number = int | float | bool
-Operand = Union["Scalar", int, float, bool]
+Number = int | float | bool | complex
+Operand = Union["Scalar", int, float, bool, complex]
 
 
 class Body:
@@ -39,6 +40,10 @@ class Body:
 
     def const(self, value: Number, dtype: str) -> Scalar:
         """A literal, converted to ``dtype`` as a C cast would."""
+        if is_complex(dtype):
+            return Pair(*(self.const(part, part_name(dtype)) for part in (value.real, value.imag)))
+        if isinstance(value, complex):
+            raise ArtifactError(f"the complex number {value} stands where a {dtype} is wanted")
         if dtype == "bool":
             value = bool(value)
         elif is_float(dtype):
@@ -54,6 +59,8 @@ class Body:
         """Apply the scalar function ``fn``; numbers take the type of the first Scalar operand (not the condition)."""
         typed = next(a for a in args[1 if fn == "where" else 0 :] + args[:1] if isinstance(a, Scalar))
         operands = [a if isinstance(a, Scalar) else self.const(a, typed.dtype) for a in args]
+        if any(isinstance(a, Pair) for a in operands):
+            return _of_pairs(fn, operands)
         template = FUNCTIONS[fn]
         if (
             template.floats if is_float(typed.dtype) else template.bools if typed.dtype == "bool" else template.integers
@@ -100,6 +107,11 @@ class Scalar:
         self.body, self.id, self.dtype = body, id_, dtype
 
     @property
+    def parts(self) -> tuple[Scalar, ...]:
+        """The real values that this one is made of: itself."""
+        return (self,)
+
+    @property
     def literal(self) -> Number | None:
         """The constant behind this value, or None."""
         statement = self.body.statements[self.id]
@@ -114,6 +126,9 @@ class Scalar:
         """This value converted to the compute type ``dtype``."""
         if dtype == self.dtype:
             return self
+        if is_complex(dtype):
+            part = part_name(dtype)
+            return Pair(self.to(part), self.body.const(0, part))
         literal = self.literal
         if literal is not None and (
             not isinstance(literal, float)
@@ -187,6 +202,56 @@ class Scalar:
     __hash__ = None  # type: ignore[assignment]
 
 
+class Pair(Scalar):
+    """A complex value: its real and imaginary part, of one real type. Scalar functions of pairs are the formulas of
+    PAIRED, so that the formulas of ops hold for complex numbers as they are written."""
+
+    __slots__ = ("parts",)
+
+    parts: tuple[Scalar, Scalar]
+
+    def __init__(self, re: Scalar, im: Scalar) -> None:
+        self.body, self.parts = re.body, (re, im)
+        self.dtype = {"float32": "complex64", "float64": "complex128"}[re.dtype]
+
+    @property
+    def literal(self) -> Number | None:
+        """The constant behind this value, or None."""
+        re, im = (part.literal for part in self.parts)
+        return None if re is None or im is None else complex(re.real, im.real)
+
+    @property
+    def is_float(self) -> bool:
+        """True: no integer arithmetic applies."""
+        return True
+
+    def to(self, dtype: str) -> Scalar:
+        """This value as the complex or real type ``dtype``. A real one drops the imaginary part, as ATen does; the
+        truth is that of either part."""
+        re, im = self.parts
+        if is_complex(dtype):
+            return Pair(re.to(part_name(dtype)), im.to(part_name(dtype)))
+        return re.to("bool") | im.to("bool") if dtype == "bool" else re.to(dtype)
+
+
+PAIRED: dict[str, Callable[..., Scalar]] = {}
+"""Scalar functions over complex operands, by name, as formulas over their parts (see ops/complex.py)."""
+
+
+def _of_pairs(fn: str, operands: list[Scalar]) -> Scalar:
+    """``fn`` over operands of which some are complex: all are, but for the condition of a choice."""
+    if fn not in PAIRED:
+        raise ArtifactError(f"scalar function {fn} has no formula for complex numbers")
+    dtype = next(a.dtype for a in operands if isinstance(a, Pair))
+    first = 1 if fn == "where" else 0
+    return PAIRED[fn](*operands[:first], *(a.to(dtype) for a in operands[first:]))
+
+
+def of_parts(*parts: Scalar) -> Scalar:
+    """The value made of ``parts``: one for a real value, two for a complex one."""
+    return parts[0] if len(parts) == 1 else Pair(*parts)
+
+
 def apply(fn: str) -> Callable[..., Scalar]:
     """The formula that is just the scalar function ``fn``."""
 
@@ -209,7 +274,7 @@ def as_stored(value: Scalar, dtype: torch.dtype) -> Scalar:
     name = NAMES[dtype]
     literal = value.literal
     if literal is not None:
-        return value.body.const(rounded(float(literal), name), "float32")
+        return value.body.const(rounded(float(literal.real), name), "float32")
     return value.body.call(f"round_{name}", value)
 
 

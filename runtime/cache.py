@@ -1,4 +1,4 @@
-"""SPIR-V on disk, so that a kernel is compiled once per machine."""
+"""Compiled kernels on disk, so that a kernel is compiled once per machine. docs/cache.md says what a key is made of."""
 
 from __future__ import annotations
 
@@ -11,32 +11,66 @@ import pathlib
 import struct
 import tempfile
 import threading
+import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from lowering.artifacts import KernelSource
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 SUFFIX = ".spvc"
 SIZE_LIMIT = 1 << 30
 _MAGIC = b"XPUATEN\0"
 _PREFIX = struct.Struct(">8sI32s")  # magic, length of the header, checksum of header and body
-_COMPILER_SOURCES = ("numba_compat.py", "kernel_language.py")
+_COMPILER_SOURCES = ("numba_compat.py", "numba_speed.py", "kernel_language.py", "opencl.py")
+_ABANDONED = 3600.0
+"""Seconds after which a file that is still being written never will be finished."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CompiledKernel:
-    """A kernel as SPIR-V, with the optimised LLVM text it came from."""
+    """A kernel as SPIR-V, with the optimised LLVM text it came from.
+
+    ``native`` is machine code for the device that ``fits`` identifies (``opencl.Target.identity``); empty if there is
+    none.
+    """
 
     name: str
     entry: str
     spirv: bytes
     llvm: str
+    native: bytes = b""
+    fits: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name}: {len(self.spirv)} bytes of SPIR-V\n{self.llvm}"
+        code = f" and {len(self.native)} bytes of machine code for {self.fits}" if self.native else ""
+        return f"{self.name}: {len(self.spirv)} bytes of SPIR-V{code}\n{self.llvm}"
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelKey:
+    """Everything that decides a kernel's binary, by the name under which `xpu-aten cache why` tells of it."""
+
+    name: str
+    parts: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """A hash of all parts."""
+        return hashlib.sha256(json.dumps([self.name, dict(self.parts)], sort_keys=True).encode()).hexdigest()
+
+    def differs_from(self, parts: Mapping[str, str]) -> list[str]:
+        """What ``parts``, of another key, have different: "part: theirs -> ours"."""
+        names = [*self.parts, *(name for name in parts if name not in self.parts)]
+        ours = self.parts
+        return [
+            f"{name}: {parts.get(name, 'none')} -> {ours.get(name, 'none')}"
+            for name in names
+            if parts.get(name) != ours.get(name)
+        ]
 
 
 def default_dir() -> pathlib.Path:
@@ -53,33 +87,42 @@ def compiler_fingerprint() -> str:
     digest = hashlib.sha256()
     for name in _COMPILER_SOURCES:
         digest.update(pathlib.Path(__file__).with_name(name).read_bytes())
-    return digest.hexdigest()
+    return digest.hexdigest()[:16]
 
 
-def kernel_key(source: KernelSource, versions: Mapping[str, str], fingerprint: str) -> str:
-    """The file name for ``source``: a hash of everything that decides the binary."""
-    parts = {
-        "format": FORMAT,
-        "name": source.name,
-        "text": source.text,
-        "params": [[param.kind, param.dtype, param.extent] for param in source.params],
-        "ndim": source.ndim,
-        "nd_range": source.local_size is not None,
-        "versions": dict(versions),
-        "compiler": fingerprint,
+def environment(versions: Mapping[str, str], fingerprint: str, processor: str = "") -> dict[str, str]:
+    """The parts of a key that all kernels of an installation share: the versions of the toolchain, the hash of our part
+    of the compiler, and what machine code is for; ``processor`` is empty if none is made."""
+    return {
+        **{f"version of {name}": version for name, version in sorted(versions.items())},
+        "compiler source": fingerprint,
+        "processor": processor or "none",
+        "file format": str(FORMAT),
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def encode(kernel: CompiledKernel) -> bytes:
-    """The content of a cache file: a checksum, a JSON header, then SPIR-V and compressed LLVM text."""
-    header = json.dumps({"name": kernel.name, "entry": kernel.entry, "spirv": len(kernel.spirv)}).encode()
-    content = header + kernel.spirv + zlib.compress(kernel.llvm.encode(), 1)
+def kernel_key(source: KernelSource, versions: Mapping[str, str], fingerprint: str, processor: str = "") -> KernelKey:
+    """The key of ``source``; the other arguments are those of ``environment``."""
+    params = ", ".join(f"{param.kind} {param.dtype}{param.extent or ''}" for param in source.params)
+    kind = "NdItem" if source.local_size is not None else "Item"
+    parts = {
+        "text": hashlib.sha256(source.text.encode()).hexdigest()[:16],
+        "signature": f"{kind}<{source.ndim}>({params})",
+        **environment(versions, fingerprint, processor),
+    }
+    return KernelKey(source.name, parts)
+
+
+def encode(kernel: CompiledKernel, parts: Mapping[str, str]) -> bytes:
+    """The content of a cache file: a checksum, a JSON header, then SPIR-V, machine code and compressed LLVM text."""
+    fields = {"name": kernel.name, "entry": kernel.entry, "fits": kernel.fits, "parts": dict(parts)}
+    header = json.dumps({**fields, "spirv": len(kernel.spirv), "native": len(kernel.native)}).encode()
+    content = header + kernel.spirv + kernel.native + zlib.compress(kernel.llvm.encode(), 1)
     return _PREFIX.pack(_MAGIC, len(header), hashlib.sha256(content).digest()) + content
 
 
 def decode(data: bytes) -> CompiledKernel:
-    """The inverse of ``encode``; ValueError if the data is not what was written."""
+    """The kernel in a file's content; ValueError if the data is not what was written."""
     if len(data) < _PREFIX.size:
         raise ValueError("too short")
     magic, header_length, checksum = _PREFIX.unpack_from(data)
@@ -87,9 +130,28 @@ def decode(data: bytes) -> CompiledKernel:
     if magic != _MAGIC or hashlib.sha256(content).digest() != checksum:
         raise ValueError("wrong checksum")
     header = json.loads(content[:header_length])
-    end = header_length + header["spirv"]
+    native = header_length + header["spirv"]
+    end = native + header["native"]
     llvm = zlib.decompress(content[end:]).decode()
-    return CompiledKernel(header["name"], header["entry"], content[header_length:end], llvm)
+    return CompiledKernel(
+        *(header["name"], header["entry"], content[header_length:native], llvm),
+        *(content[native:end], header["fits"]),
+    )
+
+
+def read_parts(path: pathlib.Path) -> dict[str, str]:
+    """The parts of the key under which a file was written; ValueError or OSError if it cannot be read."""
+    with open(path, "rb") as file:
+        prefix = file.read(_PREFIX.size)
+        if len(prefix) < _PREFIX.size:
+            raise ValueError("too short")
+        magic, header_length, _ = _PREFIX.unpack(prefix)
+        if magic != _MAGIC or header_length > 1 << 20:
+            raise ValueError("not a compiled kernel")
+        header: dict[str, Any] = json.loads(file.read(header_length))
+    if not isinstance(header.get("parts"), dict):
+        raise ValueError("of an older format")
+    return dict(header["parts"])
 
 
 def write_whole(path: pathlib.Path, data: bytes) -> None:
@@ -115,11 +177,14 @@ class SpirvCache:
         self._trimmed = False
         self._lock = threading.Lock()
 
-    def path(self, key: str) -> pathlib.Path:
-        """Where the kernel with this key is kept."""
-        return self.folder / key[:2] / f"{key}{SUFFIX}"
+    def path(self, key: KernelKey) -> pathlib.Path:
+        """Where the kernel with this key is kept. All kernels of one name are in one folder."""
+        return self._folder_of(key.name) / f"{key.name}.{key.digest[:32]}{SUFFIX}"
 
-    def load(self, key: str) -> CompiledKernel | None:
+    def _folder_of(self, name: str) -> pathlib.Path:
+        return self.folder / hashlib.sha256(name.encode()).hexdigest()[:2]
+
+    def load(self, key: KernelKey) -> CompiledKernel | None:
         """The kernel with this key, or None. A damaged file counts as none."""
         path = self.path(key)
         try:
@@ -140,12 +205,29 @@ class SpirvCache:
             logger.debug("cannot touch %s", path)
         return kernel
 
-    def store(self, key: str, kernel: CompiledKernel) -> None:
+    def why_missing(self, key: KernelKey) -> str:
+        """Why ``load`` finds nothing: what is different about the kernel of this name that is nearest to ``key``."""
+        found = [parts for _, parts in self.readable(key.name)]
+        if not found:
+            return "no kernel of this name is kept: its code, or the compiler's way to emit it, is new here"
+        differences = min((key.differs_from(parts) for parts in found), key=len)
+        return "; ".join(differences) if differences else "its file is damaged"
+
+    def readable(self, name: str | None = None) -> Iterator[tuple[pathlib.Path, dict[str, str]]]:
+        """The files (of kernel ``name``) that can be read, with the parts of their keys."""
+        of_name = self.folder.glob(f"??/*{SUFFIX}") if name is None else self._folder_of(name).glob(f"{name}.*{SUFFIX}")
+        for path in of_name:
+            try:
+                yield path, read_parts(path)
+            except (OSError, ValueError) as error:
+                logger.debug("cannot read %s: %s", path, error)
+
+    def store(self, key: KernelKey, kernel: CompiledKernel) -> None:
         """Keep a kernel. Readers see the whole file or none."""
         if not self._writable:
             return
         try:
-            write_whole(self.path(key), encode(kernel))
+            write_whole(self.path(key), encode(kernel, key.parts))
         except OSError as error:
             self._writable = False
             logger.warning(
@@ -176,6 +258,7 @@ class SpirvCache:
 
     def trim(self) -> int:
         """Remove the files unused for longest until the folder is within its limit; return how many were removed."""
+        self._sweep(_ABANDONED)
         files = sorted(self.files(), key=lambda entry: entry[1].st_mtime)
         excess = sum(status.st_size for _, status in files) - self.size_limit
         removed = 0
@@ -191,8 +274,18 @@ class SpirvCache:
             removed += 1
         return removed
 
+    def _sweep(self, age: float) -> None:
+        """Remove what processes that were killed left half written, ``age`` seconds ago or more."""
+        for path in self.folder.glob("??/.*.tmp"):
+            try:
+                if time.time() - path.stat().st_mtime >= age:
+                    path.unlink(missing_ok=True)
+            except OSError as error:
+                logger.info("cannot remove %s: %s", path, error)
+
     def clear(self) -> int:
         """Remove every kernel; return how many there were."""
+        self._sweep(_ABANDONED)
         files = self.files()
         for path, _ in files:
             path.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ and may crash. Each worker process has a thread here that feeds it from one queu
 from __future__ import annotations
 
 import atexit
+import collections
 import concurrent.futures
 import dataclasses
 import functools
@@ -22,8 +23,8 @@ import weakref
 from typing import IO, Any
 
 from lowering.artifacts import KernelSource
-from runtime import protocol, worker
-from runtime.cache import CompiledKernel, SpirvCache, compiler_fingerprint, kernel_key
+from runtime import opencl, protocol, worker
+from runtime.cache import CompiledKernel, KernelKey, SpirvCache, compiler_fingerprint, environment, kernel_key
 from runtime.errors import KernelCompileError, RuntimeSetupError, ToolchainMissingError, WorkerDiedError
 
 __all__ = ["CompiledKernel", "KernelCompiler", "shared"]
@@ -43,7 +44,7 @@ _REMEDY = (
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Job:
     source: KernelSource
-    key: str
+    key: KernelKey
     future: CompileFuture
 
 
@@ -70,6 +71,8 @@ class WorkerProcess:
                 f"the compiler interpreter {python} does not start: {error}. {_REMEDY}"
             ) from error
         self._ready = False
+        self.seconds: collections.Counter[str] = collections.Counter()
+        """Processor time spent in it, by what spent it."""
 
     @property
     def pid(self) -> int:
@@ -102,8 +105,9 @@ class WorkerProcess:
         logger.debug("compiler process %d is ready: %s", self.pid, header["versions"])
         self._ready = True
 
-    def compile(self, source: KernelSource) -> CompiledKernel:
-        """Compile one kernel; StreamClosed or OSError if the process dies meanwhile."""
+    def compile(self, source: KernelSource, native: bool) -> CompiledKernel:
+        """Compile one kernel, if ``native`` to machine code for the CPU device too; StreamClosed or OSError if the
+        process dies meanwhile."""
         self.wait_ready()
         requests, replies = self._streams()
         request = {
@@ -112,12 +116,15 @@ class WorkerProcess:
             "params": [[param.kind, param.dtype, param.extent] for param in source.params],
             "ndim": source.ndim,
             "nd_range": source.local_size is not None,
+            "native": native,
         }
         protocol.write_message(requests, request)  # type: ignore[arg-type]
-        header, spirv = protocol.read_message(replies)  # type: ignore[arg-type]
+        header, body = protocol.read_message(replies)  # type: ignore[arg-type]
         if header["status"] == "error":
             raise KernelCompileError(source.name, source.text, f"{header['type']}: {header['message']}")
-        return CompiledKernel(source.name, header["entry"], spirv, header["llvm"])
+        self.seconds.update(header["seconds"])  # adds: it is a Counter
+        spirv, native_code = body[: header["spirv"]], body[header["spirv"] :]
+        return CompiledKernel(source.name, header["entry"], spirv, header["llvm"], native_code, header["fits"])
 
     def kill(self) -> None:
         """End the process and reap it."""
@@ -137,9 +144,15 @@ class WorkerProcess:
 
 
 class KernelCompiler:
-    """Compiles kernels in ``workers`` processes of the interpreter ``python`` (None: this one)."""
+    """Compiles kernels in ``workers`` processes of the interpreter ``python`` (None: this one).
 
-    def __init__(self, python: str | None = None, workers: int = 1, cache: SpirvCache | None = None) -> None:
+    ``native``: to machine code for the OpenCL CPU device too, so that this process's driver has nothing to compile.
+    """
+
+    def __init__(
+        self, python: str | None = None, workers: int = 1, cache: SpirvCache | None = None, native: bool = True
+    ) -> None:
+        self.native = native
         self.python = python or os.environ.get("XPU_ATEN_COMPILER_PYTHON") or sys.executable
         self.workers = max(1, workers)
         self.cache = cache
@@ -178,13 +191,15 @@ class KernelCompiler:
                 return known
             future: CompileFuture = concurrent.futures.Future()
             self._futures[kernel.name] = future
-        key = self._key(kernel) if self.cache is not None else ""
+        key = self.key(kernel)
         found = self.cache.load(key) if self.cache is not None else None
         if found is not None:
             self.hits += 1
             future.set_result(found)
             return future
         self.misses += 1
+        if self.cache is not None and logger.isEnabledFor(logging.INFO):
+            logger.info("kernel %s is compiled: %s", kernel.name, self.cache.why_missing(key))
         if self._closed:
             future.set_exception(RuntimeSetupError("the kernel compiler is shut down"))
             return future
@@ -192,8 +207,16 @@ class KernelCompiler:
         self._jobs.put(_Job(kernel, key, future))
         return future
 
-    def _key(self, kernel: KernelSource) -> str:
-        return kernel_key(kernel, toolchain_versions(self.python), _fingerprint())
+    def key(self, kernel: KernelSource) -> KernelKey:
+        """The key under which the cache keeps ``kernel``."""
+        return kernel_key(kernel, *self._installation())
+
+    def environment(self) -> dict[str, str]:
+        """The parts of the key that all kernels share."""
+        return environment(*self._installation())
+
+    def _installation(self) -> tuple[dict[str, str], str, str]:
+        return toolchain_versions(self.python), _fingerprint(), opencl.host_identity() if self.native else ""
 
     def _serve(self, number: int) -> None:
         """Body of a thread: one process, restarted when it dies."""
@@ -233,7 +256,7 @@ class KernelCompiler:
         for _ in range(ATTEMPTS):
             process = self._process(number)
             try:
-                return process.compile(source)
+                return process.compile(source, self.native)
             except ToolchainMissingError as error:
                 self._drop(number)
                 self._failure = error  # the next kernel need not try
@@ -255,6 +278,13 @@ class KernelCompiler:
         if process is not None:
             process.kill()
             process.close()
+
+    def seconds(self) -> dict[str, float]:
+        """Processor time that the running compiler processes have spent on kernels: in numba with numba-dpex, in
+        llvm-spirv, and in the device's driver."""
+        with self._lock:
+            total = sum((process.seconds for process in self._processes.values()), collections.Counter[str]())
+        return dict(total)
 
     def worker_pids(self) -> list[int]:
         """The ids of the running compiler processes."""
@@ -336,11 +366,15 @@ os.register_at_fork(after_in_child=_registry.after_fork)
 
 
 def shared(
-    python: str | None = None, workers: int = 1, cache_dir: str | os.PathLike[str] | None = None, cache: bool = True
+    python: str | None = None,
+    workers: int = 1,
+    cache_dir: str | os.PathLike[str] | None = None,
+    cache: bool = True,
+    native: bool = True,
 ) -> KernelCompiler:
     """The process-wide compiler with these settings. ``cache_dir`` None is the default folder."""
-    key = (python, workers, str(cache_dir) if cache_dir is not None else None, cache)
+    key = (python, workers, str(cache_dir) if cache_dir is not None else None, cache, native)
     with _registry.lock:
         if key not in _registry.shared:
-            _registry.shared[key] = KernelCompiler(python, workers, SpirvCache(cache_dir) if cache else None)
+            _registry.shared[key] = KernelCompiler(python, workers, SpirvCache(cache_dir) if cache else None, native)
         return _registry.shared[key]

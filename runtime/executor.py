@@ -13,6 +13,7 @@ from .compiler import CompiledKernel
 from .devices import Device
 from .launcher import build_kernel
 from .plan import LaunchPlan, namespace
+from .staging import Staging, staged_text
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,9 +48,14 @@ def link_text(
         assert device is not None
         launches.append(build_kernel(device, binary, source).bind().launch)
     scope = namespace(constants, launches, device.wait if device is not None else lambda: None)
+    staging = None if device is None or device.traits.shared_system_usm else Staging(device)
+    if staging is not None:
+        text = staged_text(text)
+        launches = [staging.launching(launch, source) for launch, (source, _) in zip(launches, kernels, strict=True)]
+        scope = {**namespace(constants, launches, staging.wait), "address": staging.address}
     filename = f"<xpu_aten plan {name}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)  # for tracebacks
     exec(compile(text, filename, "exec"), scope)
-    call = scope["call"]
+    call: Any = scope["call"] if staging is None else staging.starting(scope["call"])
     call._boxed_call = True  # AOTAutograd's mark for this convention
     return CompiledGraph(text, device, call)

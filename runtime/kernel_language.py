@@ -199,7 +199,7 @@ _define("take_ticket", 1, _type_ticket, _emit_ticket)
 # ---- OpenCL's mathematical functions --------------------------------------------------------------
 
 UNARY_MATH = (
-    *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "cbrt"),
+    *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "logb", "sqrt", "rsqrt", "cbrt"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sinpi"),
     *("erf", "erfc", "lgamma", "tgamma", "floor", "ceil", "trunc", "rint", "round", "fabs"),
 )

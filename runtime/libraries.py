@@ -128,6 +128,10 @@ def syclinterface() -> ctypes.CDLL:
     ]  # fmt: skip
     library.DPCTLEvent_Delete.restype = None
     library.DPCTLEvent_Delete.argtypes = [pointer]
+    library.DPCTLKernelBundle_HasKernel.restype = ctypes.c_bool
+    library.DPCTLKernelBundle_HasKernel.argtypes = [pointer, ctypes.c_char_p]
+    library.DPCTLKernelBundle_GetKernel.restype = pointer
+    library.DPCTLKernelBundle_GetKernel.argtypes = [pointer, ctypes.c_char_p]
     library.DPCTLQueue_Wait.restype = None
     library.DPCTLQueue_Wait.argtypes = [pointer]
     return library

@@ -40,6 +40,8 @@ def _load_neighbour(name: str) -> python_types.ModuleType:
 
 
 LANGUAGE: dict[str, Any] = _load_neighbour("kernel_language").LANGUAGE
+speed = _load_neighbour("numba_speed")
+speed.install()
 
 
 def _argument_type(param: ParamTuple) -> Any:
@@ -52,8 +54,9 @@ def _argument_type(param: ParamTuple) -> Any:
 
 def _load_kernel(text: str, name: str) -> Any:
     # numba finds the names a function uses in its globals; a fresh dictionary for each kernel keeps them apart
-    scope: dict[str, Any] = {"math": math, "np": np, **LANGUAGE}
-    exec(compile(text, f"<kernel {name}>", "exec"), scope)
+    tree, constants = speed.fold_constants(text)
+    scope: dict[str, Any] = {"math": math, "np": np, **LANGUAGE, **constants}
+    exec(compile(tree, f"<kernel {name}>", "exec"), scope)
     function = scope.get(name)
     if not callable(function):
         raise ValueError(f"the text of kernel {name!r} defines no function of that name")
@@ -75,6 +78,7 @@ def compile_to_spirv(
     signature = (item, *map(_argument_type, params))
     with global_compiler_lock:
         compiler = numba_dpex.kernel(**KERNEL_OPTIONS)(function)._compiler
+        compiler.pipeline_class = speed.KernelPipeline
         result = compiler.compile(signature, types.void)
     module = result.kernel_device_ir_module
     return module.kernel_name, module.kernel_bitcode, str(result.library.final_module)

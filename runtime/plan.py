@@ -18,8 +18,8 @@ from torch.fx import Node
 
 from lowering import graph
 from lowering.assemble import Kernel
-from lowering.build import ERRORS
 from lowering.dtypes import TORCH
+from lowering.faults import FAULTS, SITE_BITS
 from lowering.index import ONE, Axis, Index, Loaded, Quotient, Remainder, Symbol, product, render
 from lowering.ir import Buffer, GroupIR, Load, Store
 from lowering.partition import Extern, Group, Partition
@@ -37,7 +37,7 @@ OUT_VARIANTS = {
 """Structured ops whose ``out=`` form writes straight into the buffer that it is given."""
 
 _RESERVED = re.compile(
-    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|allocate|empty_strided|as_strided|wait|check|scratch\d+_\w+"
+    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|address|allocate|empty_strided|as_strided|_conj|_neg_view|wait|check|scratch\d+_\w+"
 )
 """Names that a plan uses for symbols, launches, constants and its own helpers: no node may take them."""
 
@@ -88,7 +88,7 @@ class Planner:
         self.scratch: dict[str, str] = {}
         self.externs = 0
         self.pending = False
-        self.checked = False
+        self.checks: list[tuple[int, int, Index]] = []
         self.retiring = self._last_uses()
         self.dead: list[str] = []
         self.dying: list[Node] = []  # what nothing reads after the current step
@@ -246,19 +246,16 @@ class Planner:
         arguments += [self._symbol(s) for s in kernel.symbols]
         arguments += [f"float({self._node(self.nodes[f])})" for f in kernel.floats]
         if kernel.checks:
-            self._error_cell()
-            arguments.append("error.data_ptr()")
+            if not self.checks:
+                self.lines.append("error = torch.zeros((), dtype=torch.int64)")
+            arguments += ["error.data_ptr()", str(len(self.checks) + 1)]
+            self.checks += kernel.checks
         self.lines.append(
             f"k{len(self.launches)}(({', '.join(arguments)},), {self._tuple(kernel.global_size)})"
             f"  # {kernel.source.name}"
         )
         self.launches.append(kernel)
         self.pending = True
-
-    def _error_cell(self) -> None:
-        if not self.checked:
-            self.lines.append("error = torch.zeros((), dtype=torch.int32)")
-            self.checked = True
 
     def _wait(self) -> None:
         if self.pending:
@@ -342,10 +339,13 @@ class Planner:
                 else ""
             )
             name = self.views[node] = self._name(node)
-            self.lines.append(
-                f"{name} = as_strided({self._name(base)}, {self._tuple(graph.shape(node))}, "
+            text = (
+                f"as_strided({self._name(base)}, {self._tuple(graph.shape(node))}, "
                 f"{self._tuple(graph.strides(node))}{start})"
             )
+            for flip, here, there in zip(("_conj", "_neg_view"), graph.bits(node), graph.bits(base), strict=True):
+                text = text if here == there else f"{flip}({text})"
+            self.lines.append(f"{name} = {text}")
         return self.views[node]
 
     def _host(self, node: Node) -> str:
@@ -397,19 +397,20 @@ class Planner:
     def _output(self) -> None:
         results = [self._result(r) for r in self.partition.gm.graph.output_node().args[0]]
         self._wait()
-        if self.checked:
-            self.lines.append("check(error)")
+        if self.checks:
+            checks = ", ".join(f"({code}, {dim}, {self.number(size)})" for code, dim, size in self.checks)
+            self.lines.append(f"check(error, ({checks},))")
         self.lines.append(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
 
     def _result(self, value: Any) -> str:
         return self._node(value) if isinstance(value, Node) else self._argument(value)
 
 
-def _check(error: torch.Tensor) -> None:
-    code = int(error)
-    if code:
-        kind, message = ERRORS[code]
-        raise kind(message)
+def _check(error: torch.Tensor, checks: Sequence[tuple[int, int, int]]) -> None:
+    """Raise what a kernel has noted: which of ``checks`` (code, dimension, size of each) failed, and at which index."""
+    if word := int(error):
+        code, dim, size = checks[(word & ((1 << SITE_BITS) - 1)) - 1]
+        raise FAULTS[code].error(word >> SITE_BITS, dim, size)
 
 
 def namespace(
@@ -422,6 +423,8 @@ def namespace(
         "empty_strided": torch.empty_strided,
         "allocate": allocate,
         "as_strided": torch.as_strided,
+        "_conj": torch._conj,
+        "_neg_view": torch._neg_view,
         "wait": wait,
         "check": _check,
     }

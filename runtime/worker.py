@@ -12,14 +12,17 @@ import importlib.util
 import json
 import os
 import pathlib
+import resource
+import select
 import sys
+import time
 import traceback
 import types
 from typing import Any, BinaryIO
 
 HERE = pathlib.Path(__file__).resolve().parent
 PREPARED = "XPU_ATEN_WORKER_PREPARED"
-TOOLCHAIN = ("numba-dpex", "numba", "llvmlite", "numpy", "dpcpp-llvm-spirv")
+TOOLCHAIN = ("numba-dpex", "numba", "llvmlite", "numpy", "dpcpp-llvm-spirv", "intel-opencl-rt")
 
 
 def load_neighbour(name: str) -> types.ModuleType:
@@ -65,23 +68,63 @@ def take_stdio() -> tuple[BinaryIO, BinaryIO]:
     return requests, replies
 
 
-def compile_request(compat: Any, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+def machine_code(opencl: Any, spirv: bytes) -> tuple[bytes, str]:
+    """Machine code for this computer's CPU device, and the device's identity; both empty if it has none."""
+    target = opencl.open_cpu()
+    return (opencl.compile_spirv(target, spirv), target.identity) if target is not None else (b"", "")
+
+
+def cpu_seconds() -> tuple[float, float]:
+    """Processor time of this process, and of those it started and waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time(), children.ru_utime + children.ru_stime
+
+
+def compile_request(compat: Any, opencl: Any, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """Compile one request; the reply's header and body."""
     params = [(kind, dtype, extent) for kind, dtype, extent in request["params"]]
+    moments = [cpu_seconds()]
     try:
         entry, spirv, llvm = compat.compile_to_spirv(
             request["text"], request["name"], params, request["ndim"], request["nd_range"]
         )
+        moments.append(cpu_seconds())
+        native, fits = machine_code(opencl, spirv) if request["native"] else (b"", "")
+        moments.append(cpu_seconds())
     except Exception as error:  # whatever the compiler raises is the user's answer, not a reason to end
         detail = "" if type(error).__module__.startswith("numba") else traceback.format_exc()
         return {"status": "error", "type": type(error).__name__, "message": f"{error}\n{detail}".strip()}, b""
-    return {"status": "ok", "entry": entry, "llvm": llvm}, spirv
+    (start, start_spirv), (middle, end_spirv), (end, _) = moments
+    seconds = {"numba": middle - start, "llvm-spirv": end_spirv - start_spirv, "driver": end - middle}
+    header = {"entry": entry, "llvm": llvm, "fits": fits, "spirv": len(spirv), "seconds": seconds}
+    return {"status": "ok", **header}, spirv + native
+
+
+WARM_UP = (
+    ("i = item.get_id(0)\n    x[i] = select(x[i] > np.float32(0.0), exp(x[i]), x[i] + x[i] * x[i])", False),
+    (
+        "lane = np.int64(item.get_local_id(0))\n    r = np.int64(item.get_group().get_group_id(0))\n"
+        "    for j in range(lane, np.int64(64), np.int64(16)):\n        x[r * 64 + j] = group_add(x[j])",
+        True,
+    ),
+)
+"""Function bodies and whether they take an NdItem: what most kernels have in them."""
+
+
+def warm_up(compat: Any, opencl: Any, requests: BinaryIO) -> None:
+    """Compile what most kernels have in them, as long as nothing is asked for: the first use of anything is slow."""
+    for number, (body, nd_range) in enumerate(WARM_UP):
+        if select.select([requests], [], [], 0)[0]:
+            return
+        name = f"warm_up_{number}"
+        request = {"text": f"def {name}(item, x):\n    {body}\n", "name": name, "ndim": 1, "nd_range": nd_range}
+        compile_request(compat, opencl, {**request, "params": [["pointer", "float32", 0]], "native": True})
 
 
 def serve(protocol: Any, requests: BinaryIO, replies: BinaryIO) -> None:
     """Answer requests until the other side closes the stream."""
     try:
-        compat = load_neighbour("numba_compat")
+        compat, opencl = load_neighbour("numba_compat"), load_neighbour("opencl")
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         protocol.write_message(
@@ -90,9 +133,10 @@ def serve(protocol: Any, requests: BinaryIO, replies: BinaryIO) -> None:
         )
         return
     protocol.write_message(replies, {"status": "ready", "versions": toolchain_versions(), "pid": os.getpid()})
+    warm_up(compat, opencl, requests)
     while True:
         request, _ = protocol.read_message(requests)
-        protocol.write_message(replies, *compile_request(compat, request))
+        protocol.write_message(replies, *compile_request(compat, opencl, request))
 
 
 def main() -> None:

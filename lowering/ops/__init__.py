@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from . import factories, pointwise, reads, reductions, scans, scatters, special, views, windows
+from . import bessel, factories, pointwise, reads, reductions, scans, scatters, special, views, windows
+from . import complex as complex_numbers
 from .externs import DELIBERATE, reason_for
 from .table import TABLE, Coords, Kind, Row, Scope, Updates
 
@@ -14,6 +15,8 @@ __all__ = [
     "Row",
     "Scope",
     "Updates",
+    "bessel",
+    "complex_numbers",
     "factories",
     "pointwise",
     "reads",

@@ -11,7 +11,7 @@ LIBRARY = "a tuned library call computes it better than a generated kernel"
 RANDOM = "random numbers come from ATen, so that the generator's stream is eager's"
 SEQUENTIAL = "inherently sequential"
 DATA_DEPENDENT = "the size of the result depends on data"
-DATA_LOOP = "each element is a loop whose length depends on the data"
+DATA_LOOP = "each element is a loop as long as its arguments say"
 MASKED = "which element it takes depends on how many a mask picked before"
 ONE_ROW = "its many updates may all meet in one place, so that one work-item would make them in order: ATen is faster"
 NO_PLACE = "its result has no elements: ATen reports the indexes out of range"
@@ -26,7 +26,6 @@ DELIBERATE = frozenset({
 })  # fmt: skip
 """Reasons that are choices: ATen is the right place for these ops, so they count as no fallback."""
 
-TABULATED = "a long table of polynomials, which no formula here holds yet"
 UNKNOWN = "no row in the op table yet"
 
 _LIBRARY_PREFIXES = (
@@ -79,12 +78,6 @@ _BY_NAME: dict[str, tuple[str, ...]] = {
                 "zeta"),
     MASKED: ("masked_scatter", "_unsafe_masked_index_put_accumulate"),
     SEQUENTIAL: ("hash_tensor", "_weight_norm_differentiable_backward"),
-    TABULATED: ("special_erfcx", "erfcx", "special_airy_ai", "special_bessel_j0", "special_bessel_j1",
-                "special_bessel_y0", "special_bessel_y1",
-                "special_modified_bessel_k0", "special_modified_bessel_k1",
-                "special_scaled_modified_bessel_k0", "special_scaled_modified_bessel_k1",
-                "special_spherical_bessel_j0", "bessel_j0", "bessel_j1",
-                "spherical_bessel_j0"),
 }  # fmt: skip
 _REASONS = {name: reason for reason, names in _BY_NAME.items() for name in names}
 

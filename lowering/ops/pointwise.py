@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -15,14 +17,14 @@ from torch.fx import Node
 
 from .. import graph
 from ..dtypes import compute_name, is_lowered
+from ..faults import DIVISION
 from ..index import ONE
 from ..values import Scalar, apply, as_stored, where
 from .table import Coords, Kind, Row, Scope, register
 
 Formula = Callable[..., Scalar]
 
-DIVIDES_BY_ZERO = "ZeroDivisionError"
-"""The message of eager's RuntimeError."""
+COMPLEX_PRODUCT = "a running product of complex numbers mixes their parts, which kernels combine each for itself"
 
 
 class Compute(enum.Enum):
@@ -48,7 +50,7 @@ class _Pointwise:
             operand = scope.operand(value, coords, len(coords))
             if isinstance(operand, Scalar) and name not in self.raw:
                 operand = operand.to(target)
-            elif isinstance(operand, (bool, int, float)) and name not in self.raw:
+            elif isinstance(operand, (bool, int, float, complex)) and name not in self.raw:
                 operand = scope.body.const(operand, target)
             if self.compute is Compute.OPERANDS and name not in self.raw and isinstance(operand, Scalar):
                 operand = as_stored(operand, promoted)
@@ -58,10 +60,13 @@ class _Pointwise:
         return self.formula(*operands).to(compute_name(graph.dtype(node)))
 
     def _compute_type(self, node: Node, arguments: list[tuple[str, Any]]) -> torch.dtype:
-        if self.compute is Compute.RESULT:
-            return graph.dtype(node)
         values = [graph.value_of(v) if isinstance(v, Node) else v for n, v in arguments if n not in self.raw]
-        numbers = [v for v in values if isinstance(v, (torch.Tensor, bool, int, float, torch.SymInt, torch.SymFloat))]
+        result = graph.dtype(node)
+        from_complex = any(isinstance(v, torch.Tensor) and v.is_complex() for v in values)
+        if self.compute is Compute.RESULT and (result.is_complex or not from_complex):
+            return result
+        kinds = (torch.Tensor, bool, int, float, complex, torch.SymInt, torch.SymFloat)
+        numbers = [v for v in values if isinstance(v, kinds)]
         _, promoted = elementwise_dtypes(*numbers, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT)
         return promoted
 
@@ -80,9 +85,16 @@ def refuse_dtypes(node: Node) -> str | None:
                 continue
             if tensor.layout is not torch.strided:
                 return f"{str(tensor.layout).removeprefix('torch.')} tensors are left to ATen"
+            if tensor.dtype == torch.complex32:
+                return "complex32 is left to ATen, which rounds every step of it to halves"
             if not is_lowered(tensor.dtype):
                 return f"{str(tensor.dtype).removeprefix('torch.')} is left to ATen"
     return None
+
+
+def refuse_complex_product(node: Node) -> str | None:
+    """A reason where complex numbers would be multiplied up: reductions combine each part for itself."""
+    return COMPLEX_PRODUCT if graph.dtype(node).is_complex else None
 
 
 def pointwise(
@@ -108,7 +120,8 @@ def pointwise(
 # ---- formulas longer than a line -------------------------------------------------------------------------------------
 
 
-def _sign(x: Scalar) -> Scalar:
+def sign(x: Scalar) -> Scalar:
+    """-1, 0 or 1."""
     if x.dtype == "bool":
         return x
     one, zero = x.body.const(1, x.dtype), x.body.const(0, x.dtype)
@@ -163,13 +176,15 @@ def _fmod(x: Scalar, y: Scalar) -> Scalar:
 def _pow(x: Scalar, y: Scalar) -> Scalar:
     """x to a tensor's power. A constant one that eager computes by the general function may still be multiplied out."""
     if not x.is_float:
-        return _power_of_tensor(x, y) if y.literal is None else _integer_power(x, int(y.literal))
+        return _power_of_tensor(x, y) if y.literal is None else _integer_power(x, int(y.literal.real))
     return x * x if y.literal == 2 else x.body.call("pow", x, y)
 
 
 def _pow_scalar(x: Scalar, y: Scalar) -> Scalar:
     """x to a number's power; the special cases are eager's, and differ from the general function at infinities."""
     exponent = y.literal
+    if exponent in (0, 1):
+        return x if exponent == 1 else x.body.const(1, x.dtype)
     if exponent == 2:
         return x * x
     if exponent == 3:
@@ -211,7 +226,7 @@ def _integer_power(x: Scalar, exponent: int) -> Scalar:
 
 def _refuse_integer_power(node: Node) -> str | None:
     dtype, exponent = graph.dtype(node), node.args[1] if len(node.args) > 1 else None
-    if dtype.is_floating_point or (graph.is_tensor(exponent) and dtype != torch.bool):
+    if dtype.is_floating_point or dtype.is_complex or (graph.is_tensor(exponent) and dtype != torch.bool):
         return None
     if not (isinstance(exponent, int) and exponent >= 0):
         return "integer powers with a number that is not a non-negative constant are left to ATen"
@@ -238,7 +253,7 @@ def _nonzero(scope: Scope, divisor: Scalar) -> Scalar:
     if divisor.literal:
         return divisor
     zero = divisor == 0
-    scope.checked(zero.to("int64"), ONE, DIVIDES_BY_ZERO)
+    scope.checked(zero.to("int64"), ONE, DIVISION)
     return where(zero, 1, divisor)
 
 
@@ -263,11 +278,15 @@ def _addcdiv(x: Scalar, a: Scalar, b: Scalar, value: Scalar | int = 1) -> Scalar
 
 
 def _isfinite(x: Scalar) -> Scalar:
-    return x.body.call("abs", x) < math.inf if x.is_float else x.body.const(True, "bool")
+    if not x.is_float:
+        return x.body.const(True, "bool")
+    return functools.reduce(operator.and_, (x.body.call("abs", part) < math.inf for part in x.parts))
 
 
 def _isinf(x: Scalar) -> Scalar:
-    return x.body.call("abs", x) == math.inf if x.is_float else x.body.const(False, "bool")
+    if not x.is_float:
+        return x.body.const(False, "bool")
+    return functools.reduce(operator.or_, (x.body.call("abs", part) == math.inf for part in x.parts))
 
 
 def _isnan(x: Scalar) -> Scalar:
@@ -338,6 +357,12 @@ def _logaddexp(x: Scalar, y: Scalar) -> Scalar:
     )
 
 
+def _refuse_complex_order(node: Node) -> str | None:
+    if graph.dtype(node).is_complex:
+        return "logaddexp of complex numbers, which orders them by their real parts, is left to ATen"
+    return None
+
+
 def _xlogy(x: Scalar, y: Scalar) -> Scalar:
     return where(y != y, y, where(x == 0, x.body.const(0, x.dtype), x * x.body.call("log", y)))
 
@@ -383,28 +408,22 @@ def _refuse_sparse_copy(node: Node) -> str | None:
     return None
 
 
-def _angle(x: Scalar) -> Scalar:
+def angle(x: Scalar) -> Scalar:
+    """That of a real number: zero or pi."""
     return where(x != x, x, where(x < 0, x.body.const(math.pi, x.dtype), x.body.const(0, x.dtype)))
 
 
 def _frexp(scope: Scope, node: Node, coords: Coords) -> tuple[Scalar, Scalar]:
-    """Fraction and exponent by the logarithm in float64, which is exact enough for a float32, as is the division."""
+    """Fraction in [1/2, 1) and exponent, in float64; by two powers of two, as the one that is due may not exist."""
     x = scope.operand(node.args[0], coords, len(coords)).to("float64")
     call = x.body.call
     size = call("abs", x)
     ordinary = (size > 0) & (size < math.inf)
-    exponent = call("floor", call("log2", where(ordinary, size, 1.0))) + 1.0
-    fraction = x / call("exp2", exponent)
-    for low, step, scale in ((call("abs", fraction) < 0.5, -1.0, 2.0), (call("abs", fraction) >= 1.0, 1.0, 0.5)):
-        exponent, fraction = where(low, exponent + step, exponent), where(low, fraction * scale, fraction)
+    exponent = call("logb", where(ordinary, size, 1.0)) + 1.0
+    half = call("trunc", exponent * 0.5)
+    fraction = x * call("exp2", -half) * call("exp2", half - exponent)
     power = where(ordinary, exponent, 0.0).to("int32")
     return where(ordinary, fraction, x).to(compute_name(graph.dtype(node.args[0]))), power
-
-
-def _refuse_wide(node: Node) -> str | None:
-    if graph.dtype(node.args[0]) == torch.float64:
-        return "taking a float64 apart needs its bits, which the scalar table cannot read yet"
-    return None
 
 
 def _words(text: str) -> list[str]:
@@ -439,7 +458,7 @@ pointwise("aten.bitwise_not prims.bitwise_not", apply("not"))
 pointwise("aten.logical_not", lambda x: ~_truth(x), Compute.OPERANDS)
 pointwise("aten.abs prims.abs", apply("abs"))
 pointwise("aten.neg prims.neg", apply("neg"))
-pointwise("aten.sign aten.sgn prims.sign", _sign)
+pointwise("aten.sign prims.sign", sign)
 pointwise("aten.reciprocal prims.reciprocal", lambda x: 1 / x, cost=4)
 pointwise("aten.square", lambda x: x * x)
 pointwise("aten.sigmoid", _sigmoid, cost=24)
@@ -470,13 +489,9 @@ pointwise("aten.fmod.Tensor aten.fmod.Scalar prims.fmod", _fmod, cost=32, divide
 pointwise("aten.pow.Tensor_Scalar", _pow_scalar, cost=32, refuse=_refuse_integer_power)
 pointwise("aten.pow.Tensor_Tensor prims.pow", _pow, cost=32, refuse=_refuse_integer_power)
 pointwise("aten.pow.Scalar", _pow, cost=32, refuse=_refuse_integer_power)
-pointwise("aten.angle", _angle)
-register(
-    ["aten.frexp.Tensor"],
-    Row(Kind.POINTWISE, _frexp, refuse=lambda n: refuse_dtypes(n) or _refuse_wide(n), cost=40),
-)
+register(["aten.frexp.Tensor"], Row(Kind.POINTWISE, _frexp, refuse=refuse_dtypes, cost=40))
 pointwise("aten.heaviside", _heaviside)
-pointwise("aten.logaddexp", _logaddexp, cost=40)
+pointwise("aten.logaddexp", _logaddexp, cost=40, refuse=_refuse_complex_order)
 pointwise("aten.xlogy", _xlogy, cost=20)
 pointwise("aten.bitwise_left_shift.Tensor aten.bitwise_left_shift.Tensor_Scalar prims.shift_left", _shift("shl"))
 pointwise(

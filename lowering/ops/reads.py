@@ -10,14 +10,13 @@ from torch.fx import Node
 
 from .. import graph
 from ..dtypes import compute_name
+from ..faults import ALONG, ROW, SUBSCRIPT, Fault
 from ..index import ONE, ZERO, Index, floor_divide, index, product
 from ..symbols import to_index
 from ..values import Scalar, coordinate, where
 from .externs import DATA_DEPENDENT
 from .pointwise import refuse_dtypes
 from .table import Coords, Kind, Row, Scope, register
-
-OUT_OF_RANGE = "index out of range"
 
 
 def _slice_scatter(scope: Scope, node: Node, coords: Coords) -> Scalar:
@@ -133,17 +132,17 @@ def _flip(scope: Scope, node: Node, coords: Coords) -> Scalar:
     return scope.read(node.args[0], tuple(sizes[d] - 1 - c if d in dims else c for d, c in enumerate(coords)))
 
 
-def wrapped(scope: Scope, position: Scalar, size: Index) -> Index:
+def wrapped(scope: Scope, position: Scalar, size: Index, dim: int = 0, fault: Fault = SUBSCRIPT) -> Index:
     """A user's index as an Index: negative ones count from the end, others out of range raise."""
     limit = coordinate(scope.body, size)
     position = position.to("int64")
-    return scope.checked(where(position < 0, position + limit, position), size, OUT_OF_RANGE)
+    return scope.checked(where(position < 0, position + limit, position), size, fault, dim)
 
 
 def _embedding(scope: Scope, node: Node, coords: Coords) -> Scalar:
     weight, indices = node.args[0], node.args[1]
     row = scope.read(indices, coords[:-1]).to("int64")
-    return scope.read(weight, (scope.checked(row, graph.shape(weight)[0], "index out of range in self"), coords[-1]))
+    return scope.read(weight, (scope.checked(row, graph.shape(weight)[0], ROW), coords[-1]))
 
 
 def _gather(scope: Scope, node: Node, coords: Coords) -> Scalar:
@@ -151,10 +150,10 @@ def _gather(scope: Scope, node: Node, coords: Coords) -> Scalar:
     if product(graph.shape(indices)) == ZERO:  # of any rank
         return scope.body.const(0, compute_name(graph.dtype(node)))
     if not coords or not graph.shape(source):
-        scope.checked(scope.read(indices, coords).to("int64"), ONE, OUT_OF_RANGE)
+        scope.checked(scope.read(indices, coords).to("int64"), ONE, ALONG)
         return scope.read(source, (ZERO,) * len(graph.shape(source)))
     dim = dim % len(coords)
-    at = scope.checked(scope.read(indices, coords).to("int64"), graph.shape(source)[dim], OUT_OF_RANGE)
+    at = scope.checked(scope.read(indices, coords).to("int64"), graph.shape(source)[dim], ALONG, dim)
     return scope.read(source, (*coords[:dim], at, *coords[dim + 1 :]))
 
 
@@ -175,7 +174,7 @@ def _index_select(scope: Scope, node: Node, coords: Coords) -> Scalar:
         return scope.read(source, ())
     dim = dim % len(coords)
     where_from = (coords[dim],) if graph.shape(indices) else ()
-    at = scope.checked(scope.read(indices, where_from).to("int64"), graph.shape(source)[dim], OUT_OF_RANGE)
+    at = scope.checked(scope.read(indices, where_from).to("int64"), graph.shape(source)[dim], ROW, dim)
     return scope.read(source, (*coords[:dim], at, *coords[dim + 1 :]))
 
 
@@ -188,7 +187,7 @@ def _index(scope: Scope, node: Node, coords: Coords) -> Scalar:
     local = []
     for d, size in enumerate(sizes):
         position = indices[d] if d < len(indices) else None
-        local.append(next(rest) if position is None else wrapped(scope, scope.operand(position, inner, rank), size))
+        local.append(next(rest) if position is None else wrapped(scope, scope.operand(position, inner, rank), size, d))
     return scope.read(source, tuple(local))
 
 

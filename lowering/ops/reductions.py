@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +13,8 @@ from torch.fx import Node
 from .. import graph
 from ..dtypes import compute_name
 from ..index import Index, product
-from ..values import Scalar, as_stored, coordinate
-from .pointwise import refuse_dtypes
+from ..values import Pair, Scalar, as_stored, coordinate, of_parts
+from .pointwise import refuse_complex_product, refuse_dtypes
 from .table import Coords, Kind, Row, Scope, register
 
 
@@ -81,14 +83,13 @@ def _mean(scope: Scope, node: Node, coords: Coords) -> Scalar:
 
 def _moments(scope: Scope, node: Node, coords: Coords) -> tuple[Scalar, Scalar]:
     """(variance, mean) in two passes over the row: as accurate as Welford's method, and cheaper."""
-    dtype = _result_type(node)
-    arguments = graph.arguments(node)
-    value = _input(scope, node, coords, dtype)
-    count = _host_number(scope, _count(node), dtype)
-    mean = scope.reduce("sum", value) / count
-    deviation = value - mean
-    squares = scope.reduce("sum", deviation * deviation)
-    return squares / _degrees_of_freedom(scope, count, arguments), mean
+    value = _input(scope, node, coords)
+    parts = value.parts if isinstance(value, Pair) else (value.to(_result_type(node)),)
+    count = _host_number(scope, _count(node), parts[0].dtype)
+    means = [scope.reduce("sum", part) / count for part in parts]
+    deviations = [part - mean for part, mean in zip(parts, means, strict=True)]
+    squares = scope.reduce("sum", functools.reduce(operator.add, (d * d for d in deviations)))
+    return squares / _degrees_of_freedom(scope, count, graph.arguments(node)), of_parts(*means)
 
 
 def _refuse_symbolic_correction(node: Node) -> str | None:
@@ -103,7 +104,7 @@ def _degrees_of_freedom(scope: Scope, count: Scalar, arguments: dict[str, Any]) 
         correction = 1 if arguments["unbiased"] else 0
     correction = 1 if correction is None else correction
     if count.literal is not None:
-        return scope.body.const(max(float(count.literal) - correction, 0.0), count.dtype)
+        return scope.body.const(max(float(count.literal.real) - correction, 0.0), count.dtype)
     return scope.body.call("fmax", count - correction, 0.0)
 
 
@@ -152,7 +153,7 @@ def reduction(
 
 reduction("aten.sum.default aten.sum.dim_IntList prims.sum", _sum)
 reduction("aten.mean.default aten.mean.dim", _mean)
-reduction("aten.prod.default aten.prod.dim_int prims.prod", _plain("prod"))
+reduction("aten.prod.default aten.prod.dim_int prims.prod", _plain("prod"), refuse=refuse_complex_product)
 reduction("aten.amax aten.max.default prims.amax", _plain("max"), refuse=_refuse_empty_extreme)
 reduction("aten.amin aten.min.default prims.amin", _plain("min"), refuse=_refuse_empty_extreme)
 reduction("aten.any.default aten.any.dim aten.any.dims", _any)

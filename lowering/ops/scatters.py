@@ -15,11 +15,12 @@ from torch.fx import Node
 
 from .. import graph
 from ..dtypes import compute_name, is_float, is_unsigned
+from ..faults import ALONG, FLAT, PLACE, ROW, SUBSCRIPT, Fault
 from ..index import ONE, ZERO, Index, product, unflatten
 from ..values import Scalar, as_stored, coordinate, where
 from .externs import DATA_DEPENDENT, FREQUENCY, HALF_SUMS, MASKED, NO_PLACE, ONE_ROW, UNKNOWN
-from .pointwise import refuse_dtypes
-from .reads import OUT_OF_RANGE, extent, index_place, refuse_mask_index, wrapped
+from .pointwise import COMPLEX_PRODUCT, refuse_dtypes
+from .reads import extent, index_place, refuse_mask_index, wrapped
 from .table import Coords, Kind, Row, Scope, Updates, register
 
 LONG = 2**11
@@ -110,7 +111,7 @@ def _scatter(fn: str | None) -> Passes:
         def place(scope: Scope, rows: Coords, cols: Coords) -> Coords:
             position = scope.read(at, _with(rows, dim, cols[0])[: _rank(at)]).to("int64")
             size = _nonempty(graph.shape(node))[dim]
-            return _with(rows, dim, scope.checked(position, size, OUT_OF_RANGE))[: _rank(node)]
+            return _with(rows, dim, scope.checked(position, size, ALONG, dim))[: _rank(node)]
 
         def read(scope: Scope, coords: Coords) -> Scalar:
             if "src" not in arguments:
@@ -126,8 +127,8 @@ def _scatter(fn: str | None) -> Passes:
 # ---- along a dimension, one index for each slice ---------------------------------------------------------------------
 
 
-def _sliced(fn: str | None, wraps: bool = False) -> Passes:
-    """Passes over the slices of ``source``, or of ``value`` everywhere."""
+def _sliced(fn: str | None, fault: Fault) -> Passes:
+    """Passes over the slices of ``source``, or of ``value`` everywhere; ``fault`` is what eager raises."""
 
     def passes(node: Node) -> tuple[Updates, ...]:
         arguments = graph.arguments(node)
@@ -136,8 +137,9 @@ def _sliced(fn: str | None, wraps: bool = False) -> Passes:
 
         def place(scope: Scope, rows: Coords, cols: Coords) -> Coords:
             position = scope.read(at, cols[: _rank(at)]).to("int64")
-            found = wrapped(scope, position, sizes[dim]) if wraps else scope.checked(position, sizes[dim], OUT_OF_RANGE)
-            return _with(rows, dim, found)[: _rank(node)]
+            if fault.wraps:
+                return _with(rows, dim, wrapped(scope, position, sizes[dim], dim))[: _rank(node)]
+            return _with(rows, dim, scope.checked(position, sizes[dim], fault, dim))[: _rank(node)]
 
         def read(scope: Scope, coords: Coords) -> Scalar:
             if "source" not in arguments:
@@ -197,7 +199,7 @@ def _index_put(node: Node) -> tuple[Updates, ...]:
     def at(scope: Scope, rows: Coords, cols: Coords) -> tuple[Coords, Scalar]:
         rest = iter(rows)
         place = tuple(
-            wrapped(scope, scope.operand(given[d], cols, rank), s) if d in given else next(rest)
+            wrapped(scope, scope.operand(given[d], cols, rank), s, d) if d in given else next(rest)
             for d, s in enumerate(sizes)
         )
         coords = (*rows[:first], *cols, *rows[first:])
@@ -219,7 +221,7 @@ def _put(node: Node) -> tuple[Updates, ...]:
     sizes = graph.shape(node)
 
     def at(scope: Scope, rows: Coords, cols: Coords) -> tuple[Coords, Scalar]:
-        place = wrapped(scope, scope.read(places, cols), product(sizes))
+        place = wrapped(scope, scope.read(places, cols), product(sizes), fault=FLAT)
         flat = _flat(cols, graph.shape(places))
         return unflatten(place, sizes), scope.read(source, unflatten(flat, graph.shape(source)))
 
@@ -263,7 +265,7 @@ def _embedding_backward(node: Node) -> tuple[Updates, ...]:
         position = scope.read(indices, cols).to("int64")
         value = scope.read(grad, (*cols, *rows))
         skipped = position == coordinate(scope.body, extent(arguments["padding_idx"]))
-        place = scope.checked(position, graph.shape(node)[0], OUT_OF_RANGE)
+        place = scope.checked(position, graph.shape(node)[0], ROW)
         return (place, *rows), where(skipped, scope.body.const(0, value.dtype), value)
 
     return (Updates(graph.shape(node)[1:], graph.shape(indices), "add", at),)
@@ -279,6 +281,8 @@ def _refuse(node: Node, passes: Passes) -> str | None:
     made = passes(node)
     if graph.dtype(node) in (torch.float16, torch.bfloat16) and any(updates.fn in ("add", "mul") for updates in made):
         return HALF_SUMS
+    if graph.dtype(node).is_complex and any(updates.fn not in ("set", "add") for updates in made):
+        return COMPLEX_PRODUCT
     if made and product(graph.shape(node)) == ZERO:
         return NO_PLACE
     if made and product(made[-1].rows) == ONE and (product(made[-1].cols).constant or 0) > LONG:
@@ -303,10 +307,10 @@ def scatter(
 scatter("aten.scatter.src aten.scatter.value", _scatter("set"))
 scatter("aten.scatter.reduce aten.scatter.value_reduce aten.scatter_reduce.two", _scatter(None))
 scatter("aten.scatter_add.default", _scatter("add"))
-scatter("aten.index_add.default", _sliced("add"))
-scatter("aten.index_copy.default", _sliced("set"))
-scatter("aten.index_fill.int_Scalar aten.index_fill.int_Tensor", _sliced("set", wraps=True))
-scatter("aten.index_reduce.default", _sliced(None))
+scatter("aten.index_add.default", _sliced("add", ALONG))
+scatter("aten.index_copy.default", _sliced("set", PLACE))
+scatter("aten.index_fill.int_Scalar aten.index_fill.int_Tensor", _sliced("set", SUBSCRIPT))
+scatter("aten.index_reduce.default", _sliced(None, ROW))
 scatter(
     "aten.index_put.default aten._unsafe_index_put.default",
     _index_put,

@@ -102,7 +102,8 @@ def _i0e(x: Scalar) -> Scalar:
     return where(size <= 8.0, chebyshev(size * 0.5 - 2.0, _I0_NEAR), far)
 
 
-def _i0(x: Scalar) -> Scalar:
+def i0(x: Scalar) -> Scalar:
+    """The modified Bessel function of order zero."""
     size = x.body.call("abs", x)
     growth = x.body.call("exp", size)
     far = growth * chebyshev(32.0 / size - 2.0, _I0_FAR) / x.body.call("sqrt", size)
@@ -112,17 +113,19 @@ def _i0(x: Scalar) -> Scalar:
 def _i1e(x: Scalar) -> Scalar:
     size = x.body.call("abs", x)
     far = chebyshev(32.0 / size - 2.0, _I1_FAR) / x.body.call("sqrt", size)
-    return _odd(x, where(size <= 8.0, chebyshev(size * 0.5 - 2.0, _I1_NEAR) * size, far))
+    return odd(x, where(size <= 8.0, chebyshev(size * 0.5 - 2.0, _I1_NEAR) * size, far))
 
 
-def _i1(x: Scalar) -> Scalar:
+def i1(x: Scalar) -> Scalar:
+    """The modified Bessel function of order one."""
     size = x.body.call("abs", x)
     growth = x.body.call("exp", size)
     far = growth * chebyshev(32.0 / size - 2.0, _I1_FAR) / x.body.call("sqrt", size)
-    return _odd(x, where(size <= 8.0, growth * size * chebyshev(size * 0.5 - 2.0, _I1_NEAR), far))
+    return odd(x, where(size <= 8.0, growth * size * chebyshev(size * 0.5 - 2.0, _I1_NEAR), far))
 
 
-def _odd(x: Scalar, size: Scalar) -> Scalar:
+def odd(x: Scalar, size: Scalar) -> Scalar:
+    """``size`` with its sign changed where ``x`` is negative."""
     return where(x < 0.0, -size, size)
 
 
@@ -139,7 +142,7 @@ def _pi_over_tan(x: Scalar) -> Scalar:
     turn = x - call("round", x)  # in [-1/2, 1/2], exactly
     size = call("abs", turn)
     folded = where(size > 0.25, call("tan", math.pi * (0.5 - size)), 1.0 / call("tan", math.pi * size))
-    return math.pi * _odd(turn, folded)
+    return math.pi * odd(turn, folded)
 
 
 def _digamma(x: Scalar) -> Scalar:
@@ -249,6 +252,23 @@ def _ndtri(p: Scalar) -> Scalar:
     return where(p == 0.0, -infinity, where(p == 1.0, infinity, outside))
 
 
+_ERFCX_TERMS = 12
+
+
+def _erfcx(x: Scalar) -> Scalar:
+    """exp(x**2) erfc(x), with what the square loses put back by fma; far out, where erfc leaves the range of the type,
+    by its asymptotic series in 1 / (2 x**2)."""
+    call = x.body.call
+    square = x * x
+    lost = where(square < math.inf, call("fma", x, x, -square), 0.0)
+    near = call("exp", square) * (1.0 + lost) * call("erfc", x)
+    terms = [1.0]
+    for n in range(1, _ERFCX_TERMS):
+        terms.append(-terms[-1] * (2 * n - 1))
+    far = polynomial(0.5 / square, terms[::-1]) / (math.sqrt(math.pi) * x)
+    return where(x > (8.0 if x.dtype == "float32" else 24.0), far, near)
+
+
 def _ndtr(x: Scalar) -> Scalar:
     return 0.5 * x.body.call("erfc", x * -math.sqrt(0.5))
 
@@ -258,13 +278,14 @@ def _sinc(x: Scalar) -> Scalar:
     return where(x == 0.0, x.body.const(1.0, x.dtype), x.body.call("sin", product) / product)
 
 
-pointwise("aten.i0 aten.special_modified_bessel_i0 prims.bessel_i0", _i0, cost=120)
+pointwise("aten.i0 aten.special_modified_bessel_i0 prims.bessel_i0", i0, cost=120)
 pointwise("aten.special_i0e prims.bessel_i0e", _i0e, cost=110)
-pointwise("aten.special_i1 aten.special_modified_bessel_i1 prims.bessel_i1", _i1, cost=120)
+pointwise("aten.special_i1 aten.special_modified_bessel_i1 prims.bessel_i1", i1, cost=120)
 pointwise("aten.special_i1e prims.bessel_i1e", _i1e, cost=110)
 pointwise("aten.digamma prims.digamma", _digamma, cost=120)
 pointwise("aten.polygamma", _polygamma, raw="n", cost=120, refuse=_refuse_high_order)
 pointwise("aten.erfinv prims.erf_inv", _erfinv, cost=160)
 pointwise("aten.special_ndtri prims.ndtri", _ndtri, cost=160)
 pointwise("aten.special_ndtr", _ndtr, cost=40)
+pointwise("aten.special_erfcx prims.erfcx", _erfcx, cost=60)
 pointwise("aten.sinc", _sinc, cost=40)

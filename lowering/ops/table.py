@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch.fx import Node
 
+from ..faults import Fault
 from ..index import Index
 from ..values import Body, Scalar
 
@@ -52,8 +53,8 @@ class Scope(Protocol):
         """``value`` combined over the group's cols up to the current one."""
         ...
 
-    def checked(self, value: Scalar, size: Index, message: str) -> Index:
-        """A data-dependent index, certain to be in [0, size); else the host raises ``message`` (see build.ERRORS)."""
+    def checked(self, value: Scalar, size: Index, fault: Fault, dim: int = 0) -> Index:
+        """A data-dependent index of dimension ``dim``, certain to be in [0, size); else the host raises ``fault``."""
         ...
 
 

@@ -139,6 +139,7 @@ view(
     _reshape,
 )
 view("aten.alias aten.detach prims.view_of aten.lift_fresh aten.lift", _same)
+view("aten._conj.default aten._neg_view.default", _same)  # readers look at the bits that these set
 view("aten.permute prims.transpose", _permute)
 view("aten.transpose.int", _transpose)
 view("aten.t aten.numpy_T", _t)

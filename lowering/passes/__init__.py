@@ -8,11 +8,11 @@ import logging
 import torch.fx
 from torch.fx import GraphModule
 
-from . import split_bias
+from . import split_bias, take_parts
 
 logger = logging.getLogger(__name__)
 
-PASSES = (split_bias.run,)
+PASSES = (split_bias.run, take_parts.run)
 
 
 def run_passes(gm: GraphModule) -> GraphModule:

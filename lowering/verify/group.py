@@ -14,8 +14,8 @@ from torch.fx import Node
 
 from .. import graph, ir
 from ..assemble import Phase
-from ..dtypes import NAMES, compute_name, is_float
 from ..dtypes import TORCH as TORCH_DTYPES
+from ..dtypes import compute_name, element, is_float
 from ..index import ONE, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, index, product
 from ..partition import Group, Partition
 from ..scalars import FUNCTIONS, RESULT_BOOL
@@ -52,13 +52,13 @@ def verify_parts(cut: Partition, group: Group, parts: Sequence[ir.GroupIR]) -> N
             if buffer.scratch is not None and not buffer.written and ready.get(buffer.name) != buffer.scratch:
                 broken(name, f"scratch memory {buffer.name} is read before it is written")
             if buffer.scratch is None and (
-                buffer.name not in nodes or NAMES.get(graph.dtype(nodes[buffer.name])) != buffer.dtype
+                buffer.name not in nodes or element(graph.dtype(nodes[buffer.name])) != (buffer.dtype, buffer.width)
             ):
                 broken(name, f"buffer {buffer.name} is no tensor of type {buffer.dtype}")
         _verify_stores(name, body, nodes)
         _verify_updates(name, body, stored)
         _verify_addresses(name, body, nodes)
-        stored += [b.name for b in _stored(body) if b.scratch is None]
+        stored += dict.fromkeys(b.name for b in _stored(body) if b.scratch is None)
         ready.update({b.name: b.scratch for b in _stored(body) if b.scratch is not None})
     if sorted(stored) != sorted(n.name for n in group.stored):
         broken(f"group({', '.join(parts[0].ops)})", f"it stores {stored}, its group {[n.name for n in group.stored]}")
@@ -167,12 +167,14 @@ def _sampled(leaves: Sequence[Atom], sizes: Sequence[int]) -> Iterator[Point]:
 
 
 def _verify_stores(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) -> None:
-    """The places of each store are exactly the elements of its buffer, and no buffer has two stores."""
-    names = [b.name for b in _stored(body)]
-    if len(set(names)) != len(names):
-        broken(name, f"it stores {names}: some of them twice")
+    """The places of each store are exactly the elements of its buffer, or one part of each complex one, and no buffer
+    has two stores of one part."""
+    parts: dict[str, int] = {}
     for store in (s for s in body.body if isinstance(s, ir.Store)):
         buffer = body.buffers[store.buffer]
+        part = parts[buffer.name] = parts.get(buffer.name, -1) + 1
+        if part >= buffer.width:
+            broken(name, f"it stores {buffer.name} {part + 1} times")
         used = [a for a in body.rows + body.cols if a in store.index.leaves()]
         count = product(a.size for a in used)
         numel = buffer.scratch if buffer.scratch is not None else product(graph.shape(nodes[buffer.name]))
@@ -185,8 +187,10 @@ def _verify_stores(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) -> No
             continue
         places = sorted(evaluate(store.index, p.__getitem__) for p in points)
         wanted = range(numel.constant) if buffer.scratch is not None else _elements(nodes[buffer.name])
-        if places != sorted(wanted):
+        if places != sorted(w * buffer.width + part for w in wanted):
             broken(name, f"the store {store.index} does not cover each element of {buffer.name} once")
+    if short := [b for b in body.buffers if b.name in parts and parts[b.name] + 1 != b.width and b.written]:
+        broken(name, f"it stores {parts[short[0].name] + 1} parts of {short[0].name}, not {short[0].width}")
 
 
 def _verify_updates(name: str, body: ir.GroupIR, stored: Sequence[str]) -> None:
@@ -224,7 +228,7 @@ def _limits(buffer: ir.Buffer, nodes: Mapping[str, Node]) -> tuple[int, int] | N
     size, start = val.untyped_storage().nbytes(), graph.offset(nodes[buffer.name]).constant
     if isinstance(size, torch.SymInt) or start is None:
         return None
-    return -start, int(size) // val.dtype.itemsize - start
+    return -start * buffer.width, (int(size) // val.dtype.itemsize - start) * buffer.width
 
 
 def _verify_addresses(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) -> None:

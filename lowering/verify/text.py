@@ -11,7 +11,7 @@ from ..dtypes import storage_name
 from .errors import broken
 
 _MATH = (
-    *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "cbrt"),
+    *("exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "logb", "sqrt", "rsqrt", "cbrt"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sinpi"),
     *("erf", "erfc", "lgamma", "tgamma", "floor", "ceil", "trunc", "rint", "round", "fabs", "isnan", "isinf"),
     *("pow", "atan2", "fmod", "hypot", "copysign", "nextafter", "fmin", "fmax", "remainder", "fma"),
@@ -75,7 +75,7 @@ def verify_names(kernels: Iterable[Kernel]) -> None:
 def _verify_params(kernel: Kernel) -> None:
     expected = [("pointer", storage_name(b.dtype)) for b in kernel.buffers]
     expected += [("scalar", "int64")] * len(kernel.symbols) + [("scalar", "float64")] * len(kernel.floats)
-    expected += [("pointer", "int32")] * kernel.checks
+    expected += [("pointer", "int64"), ("scalar", "int64")] if kernel.checks else []
     given = [(p.kind, p.dtype) for p in kernel.source.params if p.kind not in ("local", "counter")]
     if given != expected:
         broken(kernel.source.name, f"its parameters are {given}, its launch passes {expected}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -15,11 +17,11 @@ from support import backend
 pytestmark = pytest.mark.device
 
 r = torch.randn
-CASES = {
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "rows": (lambda x: torch.softmax(x * 2, -1), (r(40, 300),)),
     "columns": (lambda x: torch.softmax(x, 0) + x.sum(0), (r(70, 90),)),
     "long": (lambda x: (x * x).sum(), (r(500, 200),)),
-    "chain": (lambda x, t: F.cross_entropy(x, t), (r(60, 100), torch.arange(60))),
+    "chain": (F.cross_entropy, (r(60, 100), torch.arange(60))),
     "small": (lambda x, y: (x.sum(0), y.cumsum(0), x.argmax(1)), (r(20, 30), r(17))),
     "transposed": (lambda x, y: x.t() + y, (r(130, 50), r(50, 130))),
     "products": (lambda x: x.prod(1), (r(30, 40),)),
@@ -40,7 +42,7 @@ def test_every_alternative_computes_the_same(case, monkeypatch):
     wanted = function(*args)
     tried = set()
     for name in NAMES:
-        used = []
+        used: list[bool] = []
 
         def choose(self, launch, cut, name=name, used=used):
             choices = alternatives(launch, self.traits)
@@ -56,9 +58,14 @@ def test_every_alternative_computes_the_same(case, monkeypatch):
 
 def test_the_choice_is_kept(tmp_path, monkeypatch):
     function, args = CASES["rows"]
-    measured = []
+    measured: list[int] = []
     measure = Tuner._measure
-    monkeypatch.setattr(Tuner, "_measure", lambda *a: measured.append(1) or measure(*a))
+
+    def count(*arguments):
+        measured.append(1)
+        return measure(*arguments)
+
+    monkeypatch.setattr(Tuner, "_measure", count)
     for _ in range(2):
         compiled(function, cache_dir=str(tmp_path))(*args)
     assert measured == [1]
@@ -70,17 +77,20 @@ def test_the_choice_is_kept(tmp_path, monkeypatch):
     assert measured == [1, 1]
 
 
-def test_the_choice_is_followed(tmp_path):
+def test_the_choice_is_followed(tmp_path, monkeypatch):
     function, args = CASES["rows"]
     compiled(function, cache_dir=str(tmp_path))(*args)
     (kept,) = (tmp_path / "tuned").glob("*.json")
     kept.write_text(json.dumps({"choice": "work-groups of 64", "seconds": {}}))
-    found = []
-    monkey = pytest.MonkeyPatch()
-    with monkey.context() as patch:
-        best = Tuner._best
-        patch.setattr(Tuner, "_best", lambda *a: found.append(best(*a)) or found[-1])
-        compiled(function, cache_dir=str(tmp_path))(*args)
+    found: list[Any] = []
+    best = Tuner._best
+
+    def note(*arguments):
+        found.append(best(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(Tuner, "_best", note)
+    compiled(function, cache_dir=str(tmp_path))(*args)
     assert [p.schedule.lanes for launches in found for launch in launches for p in launch] == [64]
 
 
@@ -96,7 +106,7 @@ def test_the_random_stream_is_left_alone(tmp_path):
 
 def test_unknown_sizes_are_left_alone(tmp_path):
     torch._dynamo.reset()
-    options = {"autotune": True, "cache_dir": str(tmp_path)}
+    options: Any = {"autotune": True, "cache_dir": str(tmp_path)}
     fn = torch.compile(CASES["rows"][0], backend=backend(), options=options, dynamic=True)
     for rows in (3, 5, 70):
         x = r(rows, 2 * rows)

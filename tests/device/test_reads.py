@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -96,9 +98,9 @@ def test_index_out_of_range_raises(case):
     function, bad = OUT_OF_RANGE[case]
     compiled = torch.compile(function, backend=backend(), dynamic=False)
     x, good = r(5, 4), bad % 5
-    with pytest.raises((IndexError, RuntimeError)):
+    with pytest.raises((IndexError, RuntimeError)) as eager:
         function(x, bad)
-    with pytest.raises(IndexError, match="out of range"):
+    with pytest.raises(eager.type, match=re.escape(str(eager.value))):
         compiled(x, bad)
     torch.testing.assert_close(compiled(x, good), function(x, good))  # and it goes on
 

@@ -15,6 +15,7 @@ import pytest
 
 from device.runtime_harness import compiler, source
 from lowering.artifacts import Param
+from runtime import opencl
 from runtime.cache import SpirvCache
 from runtime.compiler import KernelCompiler, WorkerProcess, shared
 from runtime.errors import KernelCompileError, ToolchainMissingError, WorkerDiedError
@@ -47,6 +48,16 @@ def test_compile_error_names_the_kernel_and_leaves_the_worker_alive() -> None:
     assert compiler().worker_pids() == pids
 
 
+def test_machine_code_is_made_where_asked_for() -> None:
+    kernel = source("x[item.get_id(0)] = np.float32(1.75)", X)
+    made = compiler().submit(kernel).result()
+    assert made.native and opencl.host_identity() in made.fits
+    plain = KernelCompiler(native=False)
+    other = plain.submit(kernel).result(60)
+    plain.shutdown()
+    assert (other.native, other.fits, other.spirv[:4]) == (b"", "", made.spirv[:4])
+
+
 def test_killed_worker_is_replaced_and_the_kernel_tried_again() -> None:
     compiler().submit(source("x[item.get_id(0)] = np.float32(3.5)", X)).result()
     (pid,) = compiler().worker_pids()
@@ -61,9 +72,9 @@ def test_killed_worker_is_replaced_and_the_kernel_tried_again() -> None:
 def test_worker_that_dies_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     original = WorkerProcess.compile
 
-    def dies(self: WorkerProcess, kernel):
+    def dies(self: WorkerProcess, kernel, native):
         os.kill(self.pid, signal.SIGKILL)
-        return original(self, kernel)
+        return original(self, kernel, native)
 
     kernels = KernelCompiler()
     monkeypatch.setattr(WorkerProcess, "compile", dies)

@@ -350,3 +350,21 @@ def test_types_are_not_promoted() -> None:
     assert "fdiv float" in llvm
     kernel_body = llvm[llvm.index("define spir_kernel") :]
     assert "double" not in kernel_body and "br i1" not in kernel_body
+
+
+def test_constants_keep_their_type_sign_and_last_bit() -> None:
+    """They reach the compiler as global variables, not as the calls that the text has."""
+    floats, integers = torch.zeros(5), torch.zeros(4, dtype=torch.int64)
+    body = """f[0] = np.float32(-0.0)
+f[1] = np.float32(0.0)
+f[2] = np.float32(0.1)
+f[3] = np.float32(-np.inf)
+f[4] = np.float32(np.nan)
+n[0] = np.int64(-9223372036854775808)
+n[1] = np.int64(np.uint8(255)) + np.int64(np.int8(-1))
+n[2] = np.int64(np.uint8(300))
+n[3] = cast_int64(np.float64(16777217.0) - cast_float64(np.float32(16777217.0)))"""
+    run(body, {"f": floats, "n": integers}, (1,))
+    assert torch.signbit(floats).tolist()[:2] == [True, False]
+    assert floats[2] == torch.tensor(0.1) and floats[3] == -torch.inf and floats[4].isnan()
+    assert integers.tolist() == [-(2**63), 254, 44, 1]

@@ -9,16 +9,18 @@ import pathlib
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import pytest
 import torch
 
 from device.runtime_harness import compiler, run, source
 from lowering.artifacts import Param
-from runtime import devices
+from runtime import devices, opencl
 from runtime.compiler import CompiledKernel
 from runtime.errors import DeviceNotFoundError, LaunchError
-from runtime.launcher import Launch, build_kernel
+from runtime.launcher import Launch, _build, build_kernel
+from runtime.native import load_kernel
 
 pytestmark = pytest.mark.device
 ROOT = pathlib.Path(__file__).parents[2]
@@ -106,6 +108,33 @@ def test_binary_that_the_driver_refuses() -> None:
     good = compiler().submit(kernel).result()
     with pytest.raises(LaunchError, match=kernel.name):
         build_kernel(devices.resolve(), dataclasses.replace(good, entry="no_such_entry"), kernel)
+    target = opencl.open_cpu()
+    assert target is not None
+    with pytest.raises(opencl.OpenCLError):
+        opencl.compile_spirv(target, b"\0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("changed", "from_machine_code", "warning"),
+    [
+        ({}, True, ""),
+        ({"native": b""}, False, ""),
+        ({"fits": "another processor"}, False, ""),
+        ({"native": b"no machine code"}, False, "is refused"),
+    ],
+)
+def test_machine_code_runs_where_it_fits(
+    changed: dict[str, Any], from_machine_code: bool, warning: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    kernel = source("x[item.get_id(0)] = np.float32(78)", ADD[:1])
+    compiled = dataclasses.replace(compiler().submit(kernel).result(), **changed)
+    device = devices.resolve()
+    assert (load_kernel(device, compiled) is not None) is from_machine_code
+    assert warning in caplog.text and bool(warning) is bool(caplog.text)
+    x = torch.zeros(5)
+    _build(device, compiled, kernel).bind().launch((x.data_ptr(),), (5,))
+    device.wait()
+    assert x.tolist() == [78] * 5
 
 
 def test_kernels_are_built_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -157,14 +158,17 @@ def test_out_of_range(bad):
         lambda x, i: x.index_copy(0, i, x[:2]), lambda x, i: x.scatter(0, i[:, None], x),
         lambda x, i: x.put(i * 4, x[0, :2]),
     ):  # fmt: skip
-        with pytest.raises(IndexError, match="out of range"):
+        with pytest.raises((IndexError, RuntimeError)) as eager:
+            f(x, at)
+        said = str(eager.value).removeprefix("index_copy_(): ")
+        with pytest.raises(eager.type, match=re.escape(said)):
             compiled(f)(x, at)
 
 
 def test_negative_indexes_only_where_eager_takes_them():
     x, at = torch.randn(4, 3), torch.tensor([1, -1])
     for f in (lambda x, i: x.index_add(0, i, x[:2]), lambda x, i: x.scatter(0, i[:, None], x)):
-        with pytest.raises(IndexError, match="out of range"):
+        with pytest.raises(RuntimeError, match="index -1 is out of bounds for dimension 0 with size 4"):
             compiled(f)(x, at)
 
 

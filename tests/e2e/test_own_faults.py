@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 import torch
 
 from aten_backend import pipeline
 from lowering.errors import ArtifactError
-from runtime import devices
 
 
 def program(x):
@@ -38,17 +35,3 @@ def test_the_group_is_left_to_eager_with_a_warning(broken_build):
 def test_who_asks_for_errors_gets_the_error(broken_build):
     with pytest.raises(Exception, match="made up for this test"):
         torch.compile(program, backend="xpu_aten", options={"fallback": "error"})(torch.randn(5, 7))
-
-
-def test_a_device_that_cannot_read_host_memory_is_not_used(monkeypatch):
-    found = devices.resolve("cpu")
-    blind = dataclasses.replace(found, traits=dataclasses.replace(found.traits, shared_system_usm=False))
-    monkeypatch.setattr(devices, "resolve", lambda name: blind)
-    monkeypatch.setattr(pipeline, "_warned", set())
-    x = torch.randn(5, 7)
-    with pytest.warns(UserWarning, match="cannot address the host's memory"):
-        got = torch.compile(program, backend="xpu_aten")(x)
-    torch.testing.assert_close(got, program(x))
-    torch._dynamo.reset()
-    with pytest.raises(Exception, match="cannot address the host's memory"):
-        torch.compile(program, backend="xpu_aten", options={"fallback": "error"})(x)

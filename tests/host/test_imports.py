@@ -24,7 +24,9 @@ SOURCES = sorted(
 
 # Packages that only worker processes can import: see docs/architecture.md.
 COMPILER_ONLY = {"numba", "numba_dpex", "llvmlite", "dpnp"}
-COMPILER_MODULES = {"runtime/numba_compat.py", "runtime/kernel_language.py", "runtime/worker.py"}
+COMPILER_MODULES = {
+    *("runtime/numba_compat.py", "runtime/numba_speed.py", "runtime/kernel_language.py", "runtime/worker.py"),
+}
 
 Import = tuple[str, int, bool]  # absolute name, line, whether inside a function
 

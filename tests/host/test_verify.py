@@ -144,7 +144,7 @@ BROKEN_BODIES = [
     (lambda b: shifted(b, ir.Store, 1), "does not cover|leaves"),
     (lambda b: changed(b, ir.Store, index=ZERO), "is stored at 1 points"),
     (lambda b: dataclasses.replace(b, body=b.body[:-1]), "it stores"),
-    (lambda b: dataclasses.replace(b, body=(*b.body, b.body[-1])), "twice"),
+    (lambda b: dataclasses.replace(b, body=(*b.body, b.body[-1])), "2 times"),
     (lambda b: first_buffer(b, written=True), "reads"),
     (lambda b: first_buffer(b, dtype="int64"), "no tensor|moves"),
 ]  # fmt: skip

@@ -9,9 +9,10 @@
        |compiled - ref|  <=  2 * |eager - ref|  +  tolerance
 
    For pointwise work the tolerance is ULPS steps of the result's type at ``ref``: SYCL's functions are up to four steps
-   off where eager's libraries are one, and a formula of two or three of them adds up. For all other work, a result is a
-   sum of ``length`` terms, and its error scales with the terms rather than with the sum; so the tolerance is ULPS *
-   sqrt(length) steps at the largest finite magnitude among inputs and results (or in the result where that is
+   off where eager's libraries are one, and a formula of two or three of them adds up. Steps of a complex number are
+   those of its larger part: either part of a product is a difference of products of both. For all other work, a result
+   is a sum of ``length`` terms, and its error scales with the terms rather than with the sum; so the tolerance is
+   ULPS * sqrt(length) steps at the largest finite magnitude among inputs and results (or in the result where that is
    larger), and eager's error is taken at its largest over the tensor.
 4. NaN and infinities stand where eager's stand. The one exception is rule 3: where eager overflowed on the way (half
    types, whose steps we compute in float32) and the compiled result agrees with float64 rounded to the type.
@@ -103,14 +104,15 @@ def _value_fault(ours: torch.Tensor, theirs: torch.Tensor, ref: Any, work: Work)
         ours, theirs, ref = ours.to_dense(), theirs.to_dense(), None
     if theirs.is_quantized:
         ours, theirs, ref = ours.int_repr(), theirs.int_repr(), None
-    if theirs.is_complex():
+    in_pairs = theirs.is_complex()
+    if in_pairs:
         ours, theirs = _parts(ours), _parts(theirs)
         ref = _parts(ref) if isinstance(ref, torch.Tensor) and ref.is_complex() else None
     if not theirs.dtype.is_floating_point:
         return _exact_fault(ours, theirs, ref if work.halves else None)
     if not isinstance(ref, torch.Tensor) or ref.shape != theirs.shape or not ref.dtype.is_floating_point:
         ref = None
-    return _float_fault(ours, theirs, ref, work)
+    return _float_fault(ours, theirs, ref, work, in_pairs)
 
 
 def _parts(t: torch.Tensor) -> torch.Tensor:
@@ -130,14 +132,16 @@ def steps(ref: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.clamp(ref.abs(), min=info.tiny, max=info.max) * info.eps
 
 
-def _float_fault(ours: torch.Tensor, theirs: torch.Tensor, ref: torch.Tensor | None, work: Work) -> str | None:
+def _float_fault(
+    ours: torch.Tensor, theirs: torch.Tensor, ref: torch.Tensor | None, work: Work, in_pairs: bool = False
+) -> str | None:
     dtype, factor = theirs.dtype, 1 if ref is not None else 2
     ours64, theirs64 = ours.detach().double(), theirs.detach().double()
     ref64 = theirs64 if ref is None else ref.detach().double()
     right = (ours == theirs) | ((ours != ours) & (theirs != theirs))
     error, allowed = (ours64 - ref64).abs(), (theirs64 - ref64).abs()
     if work.pointwise:
-        tolerance = factor * ULPS * steps(ref64, dtype)
+        tolerance = factor * ULPS * steps(_larger_part(ref64) if in_pairs else ref64, dtype)
     else:
         scale = torch.clamp(ref64.abs(), min=max(work.magnitude, _magnitude(ref64)))
         tolerance = factor * ULPS * math.sqrt(work.length) * steps(scale, dtype)
@@ -150,6 +154,11 @@ def _float_fault(ours: torch.Tensor, theirs: torch.Tensor, ref: torch.Tensor | N
     # a finite result where eager has none is right only if float64 is finite too: then ``close`` says so
     wrong = ~(right | close)
     return _report(ours64, theirs64, ref64, wrong) if bool(wrong.any()) else None
+
+
+def _larger_part(pairs: torch.Tensor) -> torch.Tensor:
+    """For both parts of each complex number the larger finite one."""
+    return torch.where(torch.isfinite(pairs), pairs.abs(), 0.0).amax(-1, keepdim=True).expand_as(pairs)
 
 
 def _report(ours: torch.Tensor, theirs: torch.Tensor, ref: torch.Tensor | None, wrong: torch.Tensor) -> str:

@@ -27,6 +27,16 @@ def test_a_few_steps_are_allowed_and_no_more():
     assert _judge(eager + 40 * 2**-23, eager, exact) is not None
 
 
+def test_steps_of_a_complex_number_are_those_of_its_larger_part():
+    exact = torch.tensor([1000 + 1j], dtype=torch.complex128)
+    eager = exact.to(torch.complex64)
+    assert _judge(eager + 1j * 2**-13, eager, exact) is None
+    assert _judge(eager + 1j * 2**-9, eager, exact) is not None
+    assert _judge(eager * 1j + 2**-9, eager * 1j, exact * 1j) is not None
+    infinite = torch.tensor([complex(math.inf, 1)])
+    assert _judge(infinite + 0.1j, infinite, infinite.to(torch.complex128)) is not None
+
+
 def test_no_worse_than_eager():
     exact = torch.tensor([1.0], dtype=torch.float64)
     assert _judge(torch.tensor([1.0018]), torch.tensor([1.001]), exact) is None

@@ -88,6 +88,74 @@ print("br i1" in llvm[llvm.index("define spir_kernel"):] or "icmp eq i64" in llv
     assert python(text, prepared=True).stdout.strip() == "True"
 
 
+KERNEL_TARGET = """
+from numba_dpex.core.descriptor import dpex_kernel_target
+context = dpex_kernel_target.target_context
+context.refresh()
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        (
+            "_load_registries_once: tables grow at each refresh",
+            KERNEL_TARGET
+            + """
+def size(): return sum(len(selector.versions) for selector in context._defns.values())
+before = size()
+context.refresh()
+assert size() > before
+""",
+        ),
+        (
+            "_call_type_once: a call is resolved again though its types are known",
+            KERNEL_TARGET
+            + """
+import operator
+from numba.core import types
+from numba.core.typing import npydecl
+function = context.typing_context.resolve_value_type(operator.add)
+find, found = npydecl.NumpyRulesArrayOperator.generic, []
+npydecl.NumpyRulesArrayOperator.generic = lambda *args: found.append(args) or find(*args)
+for count in (1, 2):
+    function.get_call_type(context.typing_context, (types.float32, types.float32), {})
+    assert len(found) >= count
+""",
+        ),
+        (
+            "_no_text: text is made for log messages that nobody reads",
+            """
+import inspect
+from numba.core import compiler_machinery, ssa
+assert "pformat(defs)" in inspect.getsource(ssa)
+assert "pformat(internal_state.flags.values())" in inspect.getsource(compiler_machinery)
+""",
+        ),
+        (
+            "_optimise: all of LLVM's passes run, though the driver runs them again",
+            """
+import inspect
+from numba_dpex.kernel_api_impl.spirv.codegen import SPIRVCodeLibrary
+assert "PassManagerBuilder" in inspect.getsource(SPIRVCodeLibrary._optimize_final_module)
+""",
+        ),
+        (
+            "KernelPipeline: passes run that find nothing to do in a kernel",
+            """
+import inspect
+from numba_dpex.core.pipelines import kernel_compiler
+assert "define_untyped_pipeline" in inspect.getsource(kernel_compiler)
+""",
+        ),
+    ],
+)
+def test_numba_spends_time_that_can_be_saved(place: str, text: str) -> None:
+    """``numba_speed``, one case for each of its replacements."""
+    done = python("import numba_dpex" + text, prepared=True)
+    assert done.returncode == 0, (place, done.stderr)
+
+
 def test_indices_are_assumed_to_be_small() -> None:
     """``INDEX_LIMIT`` in ``launcher``."""
     kernel = source("x[item.get_id(0)] = np.float32(1.25)", (Param("x", "pointer", "float32"),))

@@ -1,0 +1,119 @@
+"""What a launch costs the host, beside the bare calls of dpctl's C interface that it consists of.
+
+Run it: ``python benchmarks/launch.py``. Each number is the least of many single calls, measured in turn with the
+others, as anything else that runs on the machine only adds to them. docs/launching.md has the results.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from lowering.artifacts import KernelSource, Param
+from runtime.compiler import KernelCompiler
+from runtime.devices import Device, resolve
+from runtime.launcher import Kernel, Launch, build_kernel
+from runtime.libraries import syclinterface
+
+ROUNDS, CALLS = 100, 50
+SIZE = (64,)
+
+
+def least(functions: dict[str, Callable[[], Any]], wait: Callable[[], None]) -> dict[str, float]:
+    """The least time of one call of each function, in microseconds."""
+    clock = time.perf_counter
+    best = dict.fromkeys(functions, float("inf"))
+    for _ in range(ROUNDS):
+        for name, function in functions.items():
+            for _ in range(CALLS):
+                start = clock()
+                function()
+                best[name] = min(best[name], clock() - start)
+            wait()
+    return {name: 1e6 * seconds for name, seconds in best.items()}
+
+
+def kernel_of(compiler: KernelCompiler, device: Device, pointers: int) -> Kernel:
+    """A kernel of so many arrays, which writes to the first."""
+    params = tuple(Param(f"b{number}", "pointer", "float32") for number in range(pointers))
+    name = f"launch_benchmark_{pointers}"
+    text = f"def {name}(item, {', '.join(p.name for p in params)}):\n    b0[item.get_id(0)] = np.float32(1.0)\n"
+    source = KernelSource(name, text, params, 1)
+    return build_kernel(device, compiler.submit(source).result(), source)
+
+
+def bare(launch: Launch, args: Sequence[int]) -> Callable[[], None]:
+    """The foreign calls alone, with arguments that are ready: the least that ctypes can take."""
+    library = syclinterface()
+    block = launch._new_block()
+    block[0][: len(args)] = memoryview(bytearray(b"".join(a.to_bytes(8, "little") for a in args))).cast("Q")
+    launch._resize(block, SIZE)
+    submit, arguments, delete_event = library.DPCTLQueue_SubmitRange, block[3], library.DPCTLEvent_Delete
+
+    def call(keep: Any = block) -> None:
+        delete_event(submit(*arguments))
+
+    return call
+
+
+def launches() -> None:
+    """A launch of kernels of one, three and seven arrays."""
+    device, compiler = resolve(), KernelCompiler()
+    print("arrays  bare us  launch us  ratio")
+    for pointers in (1, 3, 7):
+        launch = kernel_of(compiler, device, pointers).bind()
+        arrays = [torch.zeros(SIZE) for _ in range(pointers)]
+        args = tuple(array.data_ptr() for array in arrays)
+        run = launch.launch
+
+        def ours(run: Any = run, args: tuple[int, ...] = args) -> None:
+            run(args, SIZE)
+
+        found = least({"bare": bare(launch, args), "launch": ours}, device.wait)
+        print(f"{pointers:6}  {found['bare']:7.2f}  {found['launch']:9.2f}  {found['launch'] / found['bare']:5.2f}")
+    compiler.shutdown()
+
+
+def small_graph(x: torch.Tensor, b: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    """One kernel."""
+    return torch.nn.functional.gelu(x + b) * z
+
+
+def graphs() -> None:
+    """A whole call of a compiled function of one kernel, beside Dynamo's guards alone and eager."""
+    x, b, z = torch.randn(16, 64), torch.randn(64), torch.randn(16, 64)
+    result = (small_graph(x, b, z),)
+
+    def nothing(gm: Any, inputs: Any) -> Callable[..., Any]:
+        return lambda *args: result
+
+    def another(x: torch.Tensor, b: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        return small_graph(x, b, z)  # code of its own: Dynamo keeps what it compiled by the code it came from
+
+    ours = torch.compile(small_graph, backend="xpu_aten", dynamic=False)
+    guards = torch.compile(another, backend=nothing, dynamic=False)
+    with torch.no_grad():
+        found = least(
+            {
+                "eager": lambda: small_graph(x, b, z),
+                "guards alone": lambda: guards(x, b, z),
+                "xpu_aten": lambda: ours(x, b, z),
+            },
+            resolve().wait,
+        )
+    for name, microseconds in found.items():
+        print(f"{name:13} {microseconds:7.1f} us")
+    print(f"a one-kernel graph adds {found['xpu_aten'] - found['guards alone']:.1f} us to the guards")
+
+
+def main() -> None:
+    """Both tables."""
+    launches()
+    graphs()
+
+
+if __name__ == "__main__":
+    main()
