@@ -26,23 +26,21 @@ def compile_ours(gm: GraphModule, inputs: Sequence[Any], kind: str, ir: str = "a
         compiled = compile_graph(gm, options, StageRunner(observers(options)))
     assert compiled.graph is not None
     run = compiled.graph.run
-    definition = ast.parse(compiled.text).body[-1]
+    definition = ast.parse(compiled.graph.text).body[-1]
     assert isinstance(definition, ast.FunctionDef)
     scope = run.__globals__
-    kinds = {number: key for number, one in enumerate(definition.body) if (key := _key(one, scope)) is not None}
+    keys = {number: key for number, one in enumerate(definition.body) if (key := _key(one, compiled.constants)) is not None}
+    steps = _in_order((*_kernels(seen), *_externs(seen, keys)), keys)
+    codes = {kernel.source.name: kernel.source.text for kernel in seen["plan"].kernels}
+    if scope.get("call") is not run:  # arguments are staged through the device's memory around the plan
+        return Built(run, steps=steps, codes=codes)
     clock = Clock()
-    launches = {number: key for number, key in kinds.items() if key.startswith("k")}
-    return Built(
-        run,
-        timed(definition, scope, kinds, clock),
-        timed(definition, scope, launches, clock, extra=("wait()",)),
-        clock,
-        _in_order((*_kernels(seen), *_externs(seen, kinds)), kinds),
-        {kernel.source.name: kernel.source.text for kernel in seen["plan"].kernels},
-    )
+    launches = {number: key for number, key in keys.items() if key.startswith("k")}
+    alone = timed(definition, scope, launches, clock, extra=("wait()",))
+    return Built(run, timed(definition, scope, keys, clock), alone, clock, steps, codes)
 
 
-def _key(statement: ast.stmt, scope: Mapping[str, Any]) -> str | None:
+def _key(statement: ast.stmt, constants: Mapping[str, Any]) -> str | None:
     """The key of a statement of a plan that is to be timed: a launch, a wait, or a call of ATen."""
     if not isinstance(statement, (ast.Expr, ast.Assign)) or not isinstance(statement.value, ast.Call):
         return None
@@ -52,7 +50,7 @@ def _key(statement: ast.stmt, scope: Mapping[str, Any]) -> str | None:
     if isinstance(statement, ast.Expr):
         return WAIT if function.id == "wait" else function.id if function.id.startswith("k") else None
     target = statement.targets[0]
-    is_op = isinstance(scope.get(function.id), torch._ops.OpOverload)
+    is_op = isinstance(constants.get(function.id), torch._ops.OpOverload)
     return f"aten {target.id}" if is_op and isinstance(target, ast.Name) else None
 
 
@@ -83,21 +81,22 @@ def _sources(node: Node) -> list[Node]:
     return [graph.storage_base(one) if graph.is_tensor(one) else one for one in node.all_input_nodes]
 
 
-def _externs(seen: Mapping[str, Any], kinds: Mapping[int, str]) -> list[Step]:
+def _externs(seen: Mapping[str, Any], keys: Mapping[int, str]) -> list[Step]:
     """The calls of ATen: the plan names their results after the nodes."""
     nodes = {str(node.name): node for node in seen["passes"].graph.nodes}
-    keys = [key for key in kinds.values() if key.startswith("aten ")]
     found = []
-    for key in keys:
+    for key in keys.values():
+        if not key.startswith("aten "):
+            continue
         node = nodes.get(key.partition(" ")[2])
         name = key.partition(" ")[2] if node is None else str(node.target)
         found.append(Step(key, ATEN, name, () if node is None else (_captured(node),)))
     return found
 
 
-def _in_order(steps: Sequence[Step], kinds: Mapping[int, str]) -> tuple[Step, ...]:
+def _in_order(steps: Sequence[Step], keys: Mapping[int, str]) -> tuple[Step, ...]:
     """As the plan runs them."""
-    places = {key: number for number, key in kinds.items()}
+    places = {key: number for number, key in keys.items()}
     return tuple(sorted(steps, key=lambda step: places[step.key]))
 
 
