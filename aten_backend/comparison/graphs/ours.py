@@ -28,8 +28,8 @@ def compile_ours(gm: GraphModule, inputs: Sequence[Any], kind: str, ir: str = "a
     run = compiled.graph.run
     definition = ast.parse(compiled.graph.text).body[-1]
     assert isinstance(definition, ast.FunctionDef)
-    scope = run.__globals__
-    keys = {number: key for number, one in enumerate(definition.body) if (key := _key(one, compiled.constants)) is not None}
+    scope, constants = run.__globals__, compiled.constants
+    keys = {number: key for number, one in enumerate(definition.body) if (key := _key(one, constants)) is not None}
     steps = _in_order((*_kernels(seen), *_externs(seen, keys)), keys)
     codes = {kernel.source.name: kernel.source.text for kernel in seen["plan"].kernels}
     if scope.get("call") is not run:  # arguments are staged through the device's memory around the plan
