@@ -18,6 +18,7 @@ from aten_backend.comparison.records import GraphRow, Row, StepRow, describe
 from aten_backend.comparison.subject import Subject
 from aten_backend.comparison.timing import Timed, interleave
 from lowering.decompose import Table, decompositions
+from lowering.graph import is_getitem, view_source
 
 _PART_ROUNDS = 10
 
@@ -63,11 +64,13 @@ def _boxed(graph: Captured) -> Callable[[list[Any]], Any]:
 
 
 def _row(row: Row, graph: Captured, compiler: str, built: Built) -> GraphRow:
-    calls = sum(node.op == "call_function" for node in graph.gm.graph.nodes)
-    steps = [StepRow(step.kind, step.name, list(step.nodes)) for step in built.steps]
+    calls = [node for node in graph.gm.graph.nodes if node.op == "call_function"]
+    # Views are no work, and whoever reads them may name them.
+    views = {node.name for node in calls if view_source(node) is not None or is_getitem(node)}
+    steps = [StepRow(s.kind, s.name, [node for node in s.nodes if node not in views]) for s in built.steps]
     seconds = graph.compile_seconds.get(compiler)
     return GraphRow(
-        row.suite, row.workload, graph.name, compiler, "", calls, seconds, steps=steps, codes=dict(built.codes)
+        row.suite, row.workload, graph.name, compiler, "", len(calls), seconds, steps=steps, codes=dict(built.codes)
     )
 
 
