@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from aten_backend.comparison import summary
 from aten_backend.comparison.backends import INDUCTOR
@@ -15,15 +16,19 @@ SAME = "the same cut"
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """Steps of both sides that compute the same nodes: as few as have no node in common with any other block."""
+    """Steps of both sides that belong together. The two mappings are by side, ``"ours"`` and ``"inductor"``."""
 
     ours: tuple[StepRow, ...]
     theirs: tuple[StepRow, ...]
+    apart: Mapping[str, tuple[str, ...]]
+    """Nodes that a side computes in a kernel here, and the other in no kernel."""
+    elsewhere: Mapping[str, tuple[str, ...]]
+    """Nodes that a side computes here, and the other only in other blocks."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """All nodes of the block, in the order of our steps."""
-        return tuple(dict.fromkeys(node for step in (*self.ours, *self.theirs) for node in step.nodes))
+        return tuple(_nodes((*self.ours, *self.theirs)))
 
     @property
     def verdict(self) -> str:
@@ -35,19 +40,10 @@ class Block:
             return SAME if len(self.ours) == 1 else "cut elsewhere"
         return f"{mine} here, {others} there"
 
-    @property
-    def apart(self) -> dict[str, tuple[str, ...]]:
-        """Nodes that one side computes in a kernel, and the other in a call of ATen or not at all."""
-        mine, others = _in_kernels(self.ours), _in_kernels(self.theirs)
-        return {
-            "ours": tuple(node for node in mine if node not in others),
-            "inductor": tuple(node for node in others if node not in mine),
-        }
-
 
 @dataclasses.dataclass(frozen=True)
 class Alignment:
-    """Every step of two compiled graphs, once each. ``none`` are results that no step of one side computes."""
+    """Every step of two compiled graphs, once each."""
 
     ours: GraphRow
     theirs: GraphRow
@@ -69,40 +65,58 @@ def alignments(comparison: Comparison) -> list[Alignment]:
 
 
 def align(ours: GraphRow, theirs: GraphRow) -> Alignment:
-    """Align by shared nodes. A node that a side computes in several steps counts for the first of them."""
+    """Put each step together with the one of the other side that has most nodes in common with it.
+
+    Not with all that have one in common: a kernel that gathers what is left over, or a mask that is computed anew
+    everywhere, would tie a whole graph together. A step that shares nothing with the other side goes with a step of its
+    own side that computes the same (the second kernel of a reduction), or is alone.
+    """
     steps = [*ours.steps, *theirs.steps]
+    border = len(ours.steps)
     parents = list(range(len(steps)))
-    first = {**_owners(ours.steps, 0)}
-    for node, number in _owners(theirs.steps, len(ours.steps)).items():
-        if node in first:
-            _join(parents, first[node], number)
-    for start, side in ((0, ours.steps), (len(ours.steps), theirs.steps)):
-        _join_idle(parents, side, start)
+    times = collections.Counter(node for step in steps for node in set(step.nodes))
+    sides = (range(border), range(border, len(steps)))
+    for number in range(len(steps)):
+        here, there = sides if number < border else reversed(sides)
+        partner = _partner(steps, number, there, times)
+        if partner is None:
+            partner = _partner(steps, number, here, times)
+        if partner is not None:
+            _join(parents, number, partner)
     groups: dict[int, list[int]] = {}
     for number in range(len(steps)):
         groups.setdefault(_root(parents, number), []).append(number)
-    border = len(ours.steps)
-    blocks = [
-        Block(tuple(steps[n] for n in group if n < border), tuple(steps[n] for n in group if n >= border))
-        for group in groups.values()
-    ]
-    return Alignment(ours, theirs, tuple(blocks))
+    cut = [([steps[n] for n in group if n < border], [steps[n] for n in group if n >= border])
+           for group in groups.values()]  # fmt: skip
+    return Alignment(ours, theirs, tuple(_block(ours, theirs, mine, others) for mine, others in cut))
 
 
-def _owners(steps: Sequence[StepRow], start: int) -> dict[str, int]:
-    owners: dict[str, int] = {}
-    for number, step in enumerate(steps, start):
-        for node in step.nodes:
-            owners.setdefault(node, number)
-    return owners
+def _partner(steps: Sequence[StepRow], number: int, among: Iterable[int], times: Mapping[str, int]) -> int | None:
+    """Of ``among``, the step with most nodes in common with step ``number``, the earliest of several; None if none.
+
+    A node that is computed many ``times`` says little about who belongs together, and weighs so much less.
+    """
+    nodes = set(steps[number].nodes)
+    shared = {
+        other: sum(1 / times[node] for node in nodes.intersection(steps[other].nodes))
+        for other in among
+        if other != number
+    }
+    best = max(shared, key=shared.__getitem__, default=None)
+    return best if best is not None and shared[best] else None
 
 
-def _join_idle(parents: list[int], steps: Sequence[StepRow], start: int) -> None:
-    """A step whose nodes all belong to earlier ones (the second kernel of a group) goes where its last node is."""
-    owners = _owners(steps, start)
-    for number, step in enumerate(steps, start):
-        if step.nodes and number not in {owners[node] for node in step.nodes}:
-            _join(parents, owners[step.nodes[-1]], number)
+def _block(ours: GraphRow, theirs: GraphRow, mine: Sequence[StepRow], others: Sequence[StepRow]) -> Block:
+    apart, elsewhere = {}, {}
+    for side, steps, across, graph in (("ours", mine, others, theirs), ("inductor", others, mine, ours)):
+        in_kernels, anywhere, here = _in_kernels(graph.steps), _nodes(graph.steps), _nodes(across)
+        apart[side] = tuple(node for node in _in_kernels(steps) if node not in in_kernels)
+        elsewhere[side] = tuple(node for node in _nodes(steps) if node in anywhere and node not in here)
+    return Block(tuple(mine), tuple(others), apart, elsewhere)
+
+
+def _nodes(steps: Sequence[StepRow]) -> dict[str, None]:
+    return dict.fromkeys(node for step in steps for node in step.nodes)
 
 
 def _root(parents: list[int], number: int) -> int:
@@ -118,7 +132,7 @@ def _join(parents: list[int], one: int, other: int) -> None:
 
 
 def _in_kernels(steps: Sequence[StepRow]) -> dict[str, None]:
-    return dict.fromkeys(node for step in steps if step.kind == KERNEL for node in step.nodes)
+    return _nodes([step for step in steps if step.kind == KERNEL])
 
 
 def _kinds(steps: Sequence[StepRow]) -> str:
@@ -134,13 +148,21 @@ def text(alignment: Alignment) -> Iterator[str]:
     yield f"{alignment.ours.label}, graph {alignment.ours.graph}: {alignment.ours.compiler} | {INDUCTOR}"
     for number, block in enumerate(alignment.blocks, 1):
         yield f"\n[{number}] {block.verdict}: {', '.join(block.nodes)}"
-        for side, nodes in block.apart.items():
-            if nodes:
-                yield f"    in a kernel of {side} only: {', '.join(nodes)}"
+        yield from (f"    {line}" for line in remarks(block))
         for row, steps in ((alignment.ours, block.ours), (alignment.theirs, block.theirs)):
             for step in steps:
                 yield f"    {row.compiler}: {step.kind} {step.name}{microseconds(step)}"
             yield from _codes(row.codes, steps)
+
+
+def remarks(block: Block) -> Iterator[str]:
+    """What a side computes that the other computes otherwise, in words."""
+    for side, nodes in block.apart.items():
+        if nodes:
+            yield f"in a kernel of {side} only: {', '.join(nodes)}"
+    for side, nodes in block.elsewhere.items():
+        if nodes:
+            yield f"{side} here, the other in other blocks: {', '.join(nodes)}"
 
 
 def microseconds(step: StepRow) -> str:

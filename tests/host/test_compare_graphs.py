@@ -45,7 +45,7 @@ THEIRS = graph(
 )
 
 
-def test_blocks_are_the_smallest_that_share_no_node():
+def test_each_step_goes_with_the_one_that_shares_most():
     assert cut(align.align(OURS, THEIRS)) == [
         (["k_ab", "k_c"], ["cpp_a", "cpp_bc"]),
         (["mm"], ["extern.mm"]),
@@ -70,14 +70,26 @@ def test_verdicts():
         "1 kernel here, 1 ATen call there",
         "only Inductor's",
     ]
-    assert blocks[3].apart == {"ours": ("g", "a"), "inductor": ()}
-    assert blocks[0].apart == {"ours": (), "inductor": ()}
+    assert blocks[3].apart == {"ours": ("g",), "inductor": ()}
+    assert blocks[3].elsewhere == {"ours": ("a",), "inductor": ()}
+    assert blocks[0].apart == blocks[0].elsewhere == {"ours": (), "inductor": ()}
+
+
+def test_a_kernel_that_gathers_leftovers_ties_nothing_together():
+    ours = graph("xpu_aten", ("kernel", "k1", "a b"), ("kernel", "k2", "c d"), ("kernel", "rest", "e f"))
+    theirs = graph("inductor", ("kernel", "c1", "a b e"), ("kernel", "c2", "c d f"))
+    made = align.align(ours, theirs)
+    assert cut(made) == [(["k1", "rest"], ["c1"]), (["k2"], ["c2"])]
+    assert [block.elsewhere for block in made.blocks] == [
+        {"ours": ("f",), "inductor": ()},
+        {"ours": (), "inductor": ("f",)},
+    ]
 
 
 def test_text_has_both_codes():
     lines = "\n".join(align.text(align.align(OURS, THEIRS)))
     assert "code of <k_ab>" in lines and "code of <cpp_bc>" in lines
-    assert "in a kernel of ours only: g, a" in lines
+    assert "in a kernel of ours only: g" in lines
     assert "kernel k_ef, 1.0 µs" in lines
 
 

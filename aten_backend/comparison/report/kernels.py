@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aten_backend.comparison import reconcile
-from aten_backend.comparison.align import Alignment, Block, alignments, microseconds
+from aten_backend.comparison.align import Alignment, Block, alignments, microseconds, remarks
 from aten_backend.comparison.records import Comparison, GraphRow, Row, StepRow
 from aten_backend.comparison.report import plots, svg
 from aten_backend.comparison.report.plots import Bar
@@ -51,11 +51,7 @@ def _block(number: int, one: Alignment, block: Block) -> str:
     times = " | ".join(_time(row, steps) for row, steps in ((one.ours, block.ours), (one.theirs, block.theirs)))
     shown = ", ".join(block.nodes[:_SHOWN]) + (", …" if len(block.nodes) > _SHOWN else "")
     heading = tag("summary", f"{number}. {verdict}: {text(shown)} {tag('small', text(times))}")
-    only = "".join(
-        tag("p", text(f"In a kernel of {side} only: {', '.join(nodes)}"))
-        for side, nodes in block.apart.items()
-        if nodes
-    )
+    only = "".join(tag("p", text(f"{line[0].upper()}{line[1:]}"), class_="step") for line in remarks(block))
     nodes = tag("p", text(f"Nodes: {', '.join(block.nodes)}"), class_="muted")
     sides = _side(one.ours, block.ours) + _side(one.theirs, block.theirs)
     return tag("details", heading + nodes + only + tag("div", sides, class_="sides"), class_="block")
