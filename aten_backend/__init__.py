@@ -11,14 +11,18 @@ if TYPE_CHECKING:
     from aten_backend.explanation import Explanation as Explanation
     from aten_backend.explanation import explain as explain
     from aten_backend.options import Options as Options
+    from aten_backend.profiling import Profile as Profile
+    from aten_backend.profiling import profile as profile
 
-__all__ = ["Explanation", "Options", "compare", "explain"]
+__all__ = ["Explanation", "Options", "Profile", "compare", "explain", "profile"]
 
 _PUBLIC = {
     "compare": "aten_backend.comparison.entry",
     "explain": "aten_backend.explanation",
     "Explanation": "aten_backend.explanation",
     "Options": "aten_backend.options",
+    "Profile": "aten_backend.profiling",
+    "profile": "aten_backend.profiling",
 }
 
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from functorch.compile import min_cut_rematerialization_partition
-from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
 from aten_backend import cached
 from aten_backend.cached import CachedGraph
+from aten_backend.dump.story import Follower
+from aten_backend.dump.writer import Dump
 from aten_backend.observe import StageRunner, observers
 from aten_backend.options import Options
 from aten_backend.pipeline import compile_graph, compiler_for, device_opens
-from lowering.decompose import decompositions
+from aten_backend.tracing import aot_backend
 from runtime import memory
 
 
@@ -29,18 +30,29 @@ def xpu_aten(
     ``options`` and ``mode`` are those of ``torch.compile``; see ``aten_backend.options``. Raises OptionError for an
     option that does not exist, and the lowering's and the runtime's named errors under ``fallback="error"``.
     """
-    chosen = Options.parse(mode, options)
-    run = StageRunner(observers(chosen))
+    return compile_dynamo_graph(gm, example_inputs, Options.parse(mode, options))
 
-    def compile_one(graph: GraphModule, inputs: Sequence[Any]) -> CachedGraph:
-        return compile_graph(graph, chosen, run)
 
-    compilers = ("fw_compiler", "bw_compiler", "inference_compiler")
-    backend = aot_autograd(
-        **{name: cached.cacheable(compile_one, chosen) for name in compilers},
-        decompositions=decompositions(chosen.ir),
-        partition_fn=min_cut_rematerialization_partition,
-    )
+def compile_dynamo_graph(
+    gm: GraphModule, example_inputs: Sequence[Any], chosen: Options, follower: Follower | None = None
+) -> Any:
+    """The backend with its options read; ``follower`` looks on, beside the dump that the options may ask for."""
+    followers = [f for f in (Dump.wanted(chosen), follower) if f is not None]
+    run = StageRunner(observers(chosen, followers))
+
+    def compiler(kind: str) -> Any:
+        def compile_one(graph: GraphModule, inputs: Sequence[Any]) -> CachedGraph:
+            run(kind, lambda: graph)
+            compiled = compile_graph(graph, chosen, run)
+            for one in followers:
+                assert compiled.graph is not None
+                compiled.graph = dataclasses.replace(compiled.graph, run=one.watch(compiled.graph))
+            return compiled
+
+        return cached.cacheable(compile_one, chosen)
+
+    run("dynamo", lambda: gm)
+    backend = aot_backend(compiler, chosen.ir, lambda joint: run("joint", lambda: joint))
     with (
         _early_workers(chosen),
         cached.enabled(chosen, lambda: device_opens(chosen)),

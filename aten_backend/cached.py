@@ -20,12 +20,15 @@ from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.aot_autograd_result import OutputCode  # type: ignore[attr-defined]
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
+from torch.autograd import profiler
 
 from aten_backend.options import Options
 from lowering.artifacts import KernelSource
 from runtime import devices
 from runtime.compiler import CompiledKernel
-from runtime.executor import CompiledGraph, link_text
+from runtime.executor import CompiledGraph, Run, link_text
+from runtime.plan import Step
+from runtime.profile import annotated
 
 _PACKAGES = ("lowering", "runtime", "aten_backend")
 
@@ -41,23 +44,29 @@ class CachedGraph(OutputCode):
     text: str
     constants: dict[str, Any]
     kernels: tuple[tuple[KernelSource, CompiledKernel], ...]
+    steps: tuple[Step, ...]
     device: str
     counts: dict[str, int]
     complete: bool
     graph: CompiledGraph | None = None
+    annotated: Run | None = None
+    """The same for torch.profiler, made when that is first on."""
 
     def __post_init__(self) -> None:
         self._boxed_call = True  # on the instance: torch's wrappers copy its attributes, not the class's
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
         assert self.graph is not None
+        if profiler._is_profiler_enabled:
+            self.annotated = self.annotated or annotated(self.graph)
+            return self.annotated(inputs)  # type: ignore[arg-type]
         return self.graph.run(inputs)  # type: ignore[arg-type]
 
     def prepare_for_serialization(self) -> None:
         """Leave out what belongs to this process; called on a copy. Raises to torch's cache what cannot be kept."""
         if not self.complete:
             raise BypassAOTAutogradCache("something was left to ATen because it did not compile")
-        self.graph = None
+        self.graph = self.annotated = None
         self.constants = {name: _encode(value) for name, value in self.constants.items()}
 
     def post_compile(self, example_inputs: Sequence[Any], constants: Any, graph_kwargs: Any) -> None:
@@ -65,7 +74,7 @@ class CachedGraph(OutputCode):
         if self.graph is None:
             self.constants = {name: _decode(value) for name, value in self.constants.items()}
             device = devices.resolve(self.device) if self.kernels else None
-            self.graph = link_text(self.text, self.constants, self.kernels, device, "cached")
+            self.graph = link_text(self.text, self.constants, self.kernels, self.steps, device, "cached")
             counters["xpu_aten"].update(self.counts)  # adds: it is a Counter
 
     def set_triton_bundle(self, triton_bundle: Any) -> None:
@@ -102,11 +111,12 @@ def _fingerprint() -> str:
     return digest.hexdigest()[:16]
 
 
-def _tag(options: Options) -> str:
+def tag(backend: str, options: Options) -> str:
+    """Everything of ours that changes what ``backend`` makes of a graph, for keys of torch's caches."""
     device = devices.resolve(options.device)
     return repr(
         (
-            "xpu_aten",
+            backend,
             _fingerprint(),
             options.affects_code(),
             options.fallback,
@@ -134,6 +144,6 @@ def enabled(options: Options, usable: Callable[[], bool]) -> Iterator[None]:
         yield
         return
     settings: Any = torch.compiler.config  # a config module, to which `patch` is added at run time
-    ours = settings.patch(cache_key_tag=f"{settings.cache_key_tag}{_tag(options)}")
+    ours = settings.patch(cache_key_tag=f"{settings.cache_key_tag}{tag('xpu_aten', options)}")
     with ours, functorch_config.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True):
         yield

@@ -6,15 +6,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from aten_backend.commands import cache, compare, doctor, explain
+from aten_backend.commands import bisect, cache, compare, doctor, dump, explain, profile, warm
 from aten_backend.comparison.backends import BackendError
 from aten_backend.comparison.records import RecordError
+from aten_backend.comparison.warm import StartError
 from aten_backend.comparison.workloads import WorkloadError
 from aten_backend.options import OptionError
 from aten_backend.targets import TargetError
 
 # What a user can mend by another command line: told without a traceback.
-USAGE_ERRORS = (TargetError, OptionError, BackendError, RecordError, WorkloadError)
+USAGE_ERRORS = (TargetError, OptionError, BackendError, RecordError, StartError, WorkloadError)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="xpu-aten", description="Tools of the xpu_aten backend of torch.compile.")
     commands = parser.add_subparsers(dest="command", required=True)
-    for command in (doctor, explain, compare, cache):
+    for command in (doctor, explain, dump, profile, bisect, compare, warm, cache):
         command.add(commands)
     return parser
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
-from torch._dynamo.backends.common import aot_autograd
+from functorch.compile import make_boxed_func
+from torch._dynamo.utils import counters
 from torch.fx import GraphModule, Node
 
+from aten_backend.advice import Advice, advice
+from aten_backend.dump.writer import Dump
+from aten_backend.explanation_page import report
 from aten_backend.observe import StageRunner, observers
 from aten_backend.options import Options
 from aten_backend.pipeline import Lowered, lower
+from aten_backend.tracing import aot_backend
 from lowering import graph
 from lowering.classify import op_name
-from lowering.decompose import decompositions
 from lowering.errors import user_line
 from lowering.target import GENERIC, Traits
 
@@ -46,11 +50,13 @@ class ExplainedExtern:
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """``coverage`` is the share of compute ops that run in kernels; views and host arithmetic do not count."""
+    """``coverage`` is the share of compute ops that run in kernels; views and host arithmetic do not count.
+    ``advice`` is what would make the program better."""
 
     groups: tuple[ExplainedGroup, ...]
     externs: tuple[ExplainedExtern, ...]
     graphs: int
+    advice: tuple[Advice, ...] = ()
 
     @property
     def coverage(self) -> float:
@@ -73,7 +79,15 @@ class Explanation:
             lines += [f"        {s}" for s in g.sources]
         for e in self.externs:
             lines.append(f"  [{e.graph}] ATen   {e.op}: {e.reason}" + (f"\n        {e.source}" if e.source else ""))
+        if self.advice:
+            lines.append("what would make it better:")
+        for a in self.advice:
+            lines.append(f"  [{a.graph}] {a.kind}: {a.text}" + (f"\n        {a.source}" if a.source else ""))
         return "\n".join(lines)
+
+    def to_html(self) -> str:
+        """Everything, as one page that needs nothing else."""
+        return report(self)
 
 
 def explain(fn: Callable[..., Any], *args: Any, options: Mapping[str, Any] | None = None, **kwargs: Any) -> Explanation:
@@ -82,6 +96,7 @@ def explain(fn: Callable[..., Any], *args: Any, options: Mapping[str, Any] | Non
 
     Tracing starts anew (``torch._dynamo.reset``). Raises OptionError for options that do not exist.
     """
+    breaks_before = Counter(counters["graph_break"])
     seen = lowered_graphs(fn, args, kwargs, Options.parse(None, options), GENERIC)
     groups = tuple(g for i, one in enumerate(seen) for g in _groups(i, one))
     externs = tuple(
@@ -89,7 +104,10 @@ def explain(fn: Callable[..., Any], *args: Any, options: Mapping[str, Any] | Non
         for i, one in enumerate(seen)
         for r in one.partition.refusals
     )
-    return Explanation(groups, externs, len(seen))
+    breaks = Counter(counters["graph_break"]) - breaks_before
+    advices = [a for i, one in enumerate(seen) for a in advice(i, one)]
+    advices += [Advice(0, "graph break", " ".join(reason.partition("Hint:")[0].split()), "") for reason in breaks]
+    return Explanation(groups, externs, len(seen), tuple(advices))
 
 
 def lowered_graphs(
@@ -99,17 +117,17 @@ def lowered_graphs(
     in eager."""
     seen: list[Lowered] = []
 
-    def note(gm: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        seen.append(lower(gm, chosen, traits, StageRunner(observers(chosen)), {}))
-        return make_boxed_func(gm.forward)
+    def note_as(kind: str) -> Callable[..., Any]:
+        def note(gm: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+            dump = Dump.wanted(chosen)
+            run = StageRunner(observers(chosen, () if dump is None else (dump,)))
+            run(kind, lambda: gm)
+            seen.append(lower(gm, chosen, traits, run, {}))
+            return make_boxed_func(gm.forward)
 
-    backend = aot_autograd(
-        fw_compiler=note,
-        bw_compiler=note,
-        inference_compiler=note,
-        decompositions=decompositions(chosen.ir),
-        partition_fn=min_cut_rematerialization_partition,
-    )
+        return note
+
+    backend = aot_backend(note_as, chosen.ir)
     torch._dynamo.reset()
     with torch._functorch.config.patch(
         force_non_lazy_backward_lowering=True

@@ -7,10 +7,11 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from aten_backend.dump import Dump, readable
+from aten_backend.dump.story import Follower
+from aten_backend.dump.text import readable
 from aten_backend.options import Options
 from lowering import verify
 from runtime.verify import verify_plan
@@ -18,9 +19,15 @@ from runtime.verify import verify_plan
 T = TypeVar("T")
 
 Observer = Callable[[str, Any, float], None]
-"""Called with the stage's name, the artefact that it returned, and the seconds that it took."""
+"""Called with the stage's name, the artefact that it returned, and the seconds that it took. A Follower is
+told of stages that raise as well."""
 
 LOGGERS = {
+    "dynamo": "aten_backend.backend",
+    "joint": "aten_backend.backend",
+    "forward": "aten_backend.backend",
+    "backward": "aten_backend.backend",
+    "inference": "aten_backend.backend",
     "passes": "lowering.passes",
     "classify": "lowering.classify",
     "partition": "lowering.partition",
@@ -107,14 +114,12 @@ def watching(observer: Observer) -> Iterator[None]:
         _guests.remove(observer)
 
 
-def observers(options: Options) -> tuple[Observer, ...]:
-    """Who watches a compile under ``options``: the loggers, and when asked for the specification of every artefact,
-    and the writer of all of them."""
-    watchers: list[Observer] = [log_stage, *_guests]
+def observers(options: Options, followers: Sequence[Follower] = ()) -> tuple[Observer, ...]:
+    """Who watches a compile under ``options``: the loggers, who is ``watching``, ``followers``, and when asked for the
+    specification of each artefact, which comes last, so that what breaks it is written before."""
+    watchers: list[Observer] = [log_stage, *_guests, *followers]
     if options.verify != "off":
         watchers.append(Verifier())
-    if options.dump_dir is not None:
-        watchers.append(Dump(options.dump_dir))
     return tuple(watchers)
 
 
@@ -126,8 +131,14 @@ class StageRunner:
 
     def __call__(self, stage: str, function: Callable[..., T], *args: Any) -> T:
         start = time.perf_counter()
-        artefact = function(*args)
-        seconds = time.perf_counter() - start
-        for observer in self.observers:
-            observer(stage, artefact, seconds)
+        try:
+            artefact = function(*args)
+            seconds = time.perf_counter() - start
+            for observer in self.observers:
+                observer(stage, artefact, seconds)
+        except Exception as error:
+            for observer in self.observers:
+                if isinstance(observer, Follower):
+                    observer.failed(stage, error, time.perf_counter() - start)
+            raise
         return artefact

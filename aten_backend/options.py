@@ -7,12 +7,14 @@ import difflib
 import operator
 import os
 import re
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+
+from aten_backend.once import warn_once
+from aten_backend.switches import SWITCHES
 
 ENVIRONMENT_PREFIX = "XPU_ATEN_"
 
@@ -34,8 +36,6 @@ _BACKENDS = r"(?:(?:ext_oneapi_)?(?:opencl|level_zero|cuda|hip)|\*)"
 _DEVICE_TYPES = r"(?:cpu|gpu|accelerator|\*)"
 _FILTER_TERM = rf"(?:{_BACKENDS}(?::{_DEVICE_TYPES})?(?::\d+)?|{_DEVICE_TYPES}(?::\d+)?|\d+)"
 _FILTER = re.compile(rf"{_FILTER_TERM}(?:,{_FILTER_TERM})*")
-
-_warned: set[str] = set()
 
 
 class OptionError(ValueError):
@@ -137,6 +137,15 @@ def _read_ops(value: Any) -> tuple[str, ...]:
     return tuple(sorted({_op_name(item) for item in value}))
 
 
+def _read_passes(value: Any) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else value
+    if isinstance(names, (list, tuple, set, frozenset)):
+        stripped = {str(name).strip() for name in names} - {""}
+        if stripped <= SWITCHES.keys():
+            return tuple(sorted(stripped))
+    raise _Refused(f"a sequence of names, or names separated by commas, out of {', '.join(SWITCHES)}")
+
+
 def _option(default: Any, reader: Reader, doc: str, *, affects_code: bool = False) -> Any:
     metadata = {"read": reader, "doc": doc, "affects_code": affects_code}
     return dataclasses.field(default=default, metadata=metadata)
@@ -176,6 +185,12 @@ class Options:
         "Operators that are never fused but left to ATen, for bisecting: names with or without the overload.",
         affects_code=True,
     )
+    disable_passes: tuple[str, ...] = _option(
+        (),
+        _read_passes,
+        "Steps of the compiler that a plain stand-in replaces, for bisecting: names of aten_backend.switches.SWITCHES.",
+        affects_code=True,
+    )
     fusion_fuel: int | None = _option(
         None,
         _optional_count(0),
@@ -185,8 +200,8 @@ class Options:
     verify: Literal["off", "artifacts", "numerics"] = _option(
         "off",
         _one_of("off", "artifacts", "numerics"),
-        '"artifacts" checks the result of every compiler stage against that stage\'s specification; "numerics", meant '
-        "to run every group beside eager in float64 as well, does no more than that so far, and warns.",
+        '"artifacts" checks the result of every compiler stage against that stage\'s specification; "numerics" also '
+        "runs every group in eager, in its own types and in float64, on the same inputs, and raises if ours is off.",
     )
     dump_dir: str | None = _option(
         None,
@@ -226,8 +241,6 @@ class Options:
         values.update(_from_mode(mode))
         values.update({name: _read(name, value, f"option {name!r}") for name, value in given.items()})
         parsed = cls(**values)
-        if parsed.verify == "numerics":
-            _warn_once("numerics", 'xpu_aten: verify="numerics" checks artifacts only so far, no numbers.')
         return parsed
 
     def affects_code(self) -> tuple[tuple[str, Any], ...]:
@@ -276,14 +289,7 @@ def _unknown_variable(variable: str) -> None:
     """An unknown variable is not an error: it may belong to another version of this package."""
     known = [ENVIRONMENT_PREFIX + name.upper() for name in OPTION_NAMES]
     message = f"xpu_aten: environment variable {variable} is none of ours and is ignored.{_suggest(variable, known)}"
-    _warn_once(variable, f"{message} Known: {', '.join(known)}.")
-
-
-def _warn_once(cause: str, message: str) -> None:
-    """One warning a cause and process."""
-    if cause not in _warned:
-        _warned.add(cause)
-        warnings.warn(message, stacklevel=3)
+    warn_once(f"{message} Known: {', '.join(known)}.", variable)
 
 
 def _unknown_option(name: object) -> str:

@@ -6,30 +6,31 @@ import dataclasses
 import itertools
 import os
 import pathlib
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 from torch._dynamo.utils import counters
 from torch.fx import GraphModule, Node
 
-from aten_backend import fuel
+from aten_backend import fuel, portable
 from aten_backend.autotune import Launch, Tuner
 from aten_backend.cached import CachedGraph
+from aten_backend.numerics.planner import checked
 from aten_backend.observe import StageRunner
+from aten_backend.once import warn_once
 from aten_backend.options import Options
+from aten_backend.switches import Steps, without
+from lowering import graph
 from lowering.assemble import Kernel, Phase
 from lowering.build import build, build_updates
 from lowering.chain import chain
-from lowering.classify import Refusal, classify, op_name
+from lowering.classify import Classes, Refusal, classify, op_name
 from lowering.emit import emit
 from lowering.errors import ArtifactError, UnsupportedOpError, user_line
 from lowering.index import Axis
 from lowering.ir import GroupIR, Reduce
+from lowering.overwrite import unsafe_writes
 from lowering.partition import Extern, Group, Partition, partition
 from lowering.passes import run_passes
-from lowering.schedule import choose
-from lowering.simplify import collapse
-from lowering.split import split_long
 from lowering.target import GENERIC, Traits
 from runtime import compiler, devices
 from runtime.cache import default_dir
@@ -37,7 +38,7 @@ from runtime.compiler import CompiledKernel, KernelCompiler
 from runtime.devices import Device
 from runtime.errors import DeviceNotFoundError, KernelCompileError, LaunchError, ToolchainMissingError, WorkerDiedError
 from runtime.executor import link
-from runtime.plan import LaunchPlan, make_plan
+from runtime.plan import LaunchPlan, Planner, make_plan
 
 _graphs = itertools.count()
 
@@ -68,17 +69,13 @@ def lower(
 ) -> Lowered:
     """FX graph to launch plan. ``lost`` has nodes that an earlier attempt could not compile, with the reason; ``tune``
     may replace launches by others that do the same."""
-    gm = run("passes", run_passes, gm)
-    classes = run("classify", classify, gm, options.disable_ops, lost)
-    cut = run("partition", partition, gm, classes, traits)
-    if exhausted := fuel.spend(cut.groups, options.fusion_fuel):
-        return lower(gm, options, traits, run, {**lost, **exhausted}, tune)
-    groups = [g for g in cut.groups if g.stored]
-    bodies = run("build", lambda: [_build(cut, g) for g in groups])
-    stages = run(
-        "split", lambda: [(*split_long(b, traits), *_updates(cut, g)) for g, b in zip(groups, bodies, strict=True)]
+    steps = _steps(options)
+    traits = steps.traits(traits)
+    cut, groups, bodies = _groups(run("passes", run_passes, gm, steps.passes), options, steps, traits, run, lost)
+    stages = run("split", lambda: [_kernels(cut, g, b, steps, traits) for g, b in zip(groups, bodies, strict=True)])
+    phases = run(
+        "schedule", lambda: [[Phase(b, steps.schedule(b, traits, chunk)) for b, chunk in parts] for parts in stages]
     )
-    phases = run("schedule", lambda: [[Phase(b, choose(b, traits, chunk)) for b, chunk in parts] for parts in stages])
     launches = run("chain", _chain, cut, dict(zip(groups, phases, strict=True)), traits)
     if tune is not None:
         launches = run("tune", tune, launches, cut)
@@ -87,12 +84,48 @@ def lower(
     for kernel, (_, owners) in zip(kernels, launches, strict=True):
         for group in dict.fromkeys(owners):
             by_group[group] = (*by_group[group], kernel)
-    return Lowered(cut, by_group, run("plan", make_plan, cut, by_group))
+    planner = _checked(steps.planner, options, traits) if options.verify == "numerics" else steps.planner
+    return Lowered(cut, by_group, run("plan", make_plan, cut, by_group, planner))
 
 
-def _build(cut: Partition, group: Group) -> GroupIR:
+def _steps(options: Options) -> Steps:
+    """The steps that ``options`` leave on. Who checks groups one by one wants launches of one group each."""
+    alone = ("chain",) if options.verify == "numerics" else ()
+    return without((*options.disable_passes, *alone))
+
+
+def _checked(planner: type[Planner], options: Options, traits: Traits) -> type[Planner]:
+    """``planner`` with every group checked as it runs."""
+    plain = dataclasses.replace(options, verify="off", fusion_fuel=None)
+    return checked(planner, lambda part: lower(part, plain, traits, StageRunner(()), {}).plan)
+
+
+def _groups(
+    gm: GraphModule, options: Options, steps: Steps, traits: Traits, run: StageRunner, lost: Mapping[str, str]
+) -> tuple[Partition, list[Group], list[GroupIR]]:
+    """The graph cut into groups, and what each with a result computes; once more where the fuel does not last for all
+    of them, or one would write to memory that it still has to read."""
+    while True:
+        classes = run("classify", _classes, gm, options, steps, lost)
+        cut = run("partition", partition, gm, classes, traits)
+        if exhausted := fuel.spend(cut.groups, options.fusion_fuel):
+            lost = {**lost, **exhausted}
+            continue
+        groups = [g for g in cut.groups if g.stored]
+        bodies = run("build", lambda cut=cut, groups=groups: [_build(cut, g, steps) for g in groups])
+        unsafe = unsafe_writes(cut, groups, bodies)
+        if not unsafe:
+            return cut, groups, bodies
+        lost = {**lost, **unsafe}
+
+
+def _classes(gm: GraphModule, options: Options, steps: Steps, lost: Mapping[str, str]) -> Classes:
+    return steps.classes(classify(gm, options.disable_ops, lost))
+
+
+def _build(cut: Partition, group: Group, steps: Steps) -> GroupIR:
     try:
-        return collapse(build(cut, group))
+        return steps.simplify(build(cut, group))
     except ArtifactError as error:
         error.nodes = tuple(n.name for n in group.nodes)
         raise
@@ -109,9 +142,14 @@ def _chain(cut: Partition, phases: Mapping[Group, Sequence[Phase]], traits: Trai
     return launches
 
 
-def _updates(cut: Partition, group: Group) -> tuple[tuple[GroupIR, Axis | None], ...]:
-    """The kernels that write to the group's result at places that depend on data."""
-    return tuple((collapse(body), None) for body in build_updates(cut, group))
+def _kernels(
+    cut: Partition, group: Group, body: GroupIR, steps: Steps, traits: Traits
+) -> tuple[tuple[GroupIR, Axis | None], ...]:
+    """The group's kernels: those that make its results, then those that write to them at places that depend on data.
+    Where these write in place, there is nothing to make."""
+    updates = tuple((steps.simplify(update), None) for update in build_updates(cut, group))
+    in_place = updates and graph.destination(group.nodes[0]) is not None
+    return updates if in_place else (*steps.split(body, traits), *updates)
 
 
 def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> CachedGraph:
@@ -137,14 +175,21 @@ def compile_graph(gm: GraphModule, options: Options, run: StageRunner) -> Cached
         except CompileErrors as error:
             _lose(error, lowered, options, lost)
     launched = [binaries[k.source.name] for k in lowered.plan.kernels]
-    graph = run("link", link, lowered.plan, launched, device, name)
+    linked = run("link", link, lowered.plan, launched, device, name)
     counts = _counts(lowered)
     counters["xpu_aten"].update(counts)  # adds: it is a Counter
     kernels = tuple(
         (k.source, dataclasses.replace(b, llvm="")) for k, b in zip(lowered.plan.kernels, launched, strict=True)
     )
     return CachedGraph(
-        lowered.plan.text, dict(lowered.plan.constants), kernels, options.device, counts, not lost, graph
+        lowered.plan.text,
+        dict(lowered.plan.constants),
+        kernels,
+        lowered.plan.steps,
+        options.device,
+        counts,
+        not lost,
+        linked,
     )
 
 
@@ -159,7 +204,10 @@ def compile_kernels(lowered: Lowered, workers: KernelCompiler) -> dict[str, Comp
     futures = {name: workers.submit(kernel.source) for name, kernel in lowered.distinct.items()}
     counters["xpu_aten"]["cache_hits"] += workers.hits - hits
     counters["xpu_aten"]["cache_misses"] += workers.misses - misses
-    return {name: future.result() for name, future in futures.items()}
+    binaries = {name: future.result() for name, future in futures.items()}
+    for name, kernel in lowered.distinct.items() if workers.cache is not None else ():
+        portable.record(workers.key(kernel.source), binaries[name])
+    return binaries
 
 
 def compiler_for(options: Options) -> KernelCompiler:
@@ -204,7 +252,7 @@ def _open(gm: GraphModule, options: Options, lost: dict[str, str]) -> Device | N
     except (DeviceNotFoundError, ToolchainMissingError, LaunchError) as error:
         if options.fallback == "error":
             raise
-        _warn_once(f"xpu_aten runs everything in eager: {error}")
+        warn_once(f"xpu_aten runs everything in eager: {error}")
         lost.update({n.name: f"no device: {error}" for n in _calls(gm)})
         return None
 
@@ -224,9 +272,9 @@ def _lose(
     reason = str(error).splitlines()[0]
     if groups:
         place = f" at {line}" if (line := user_line(nodes[0])) else ""
-        _warn_once(f"xpu_aten leaves {len(nodes)} ops to eager, from {op_name(nodes[0])}{place} on: {reason}")
+        warn_once(f"xpu_aten leaves {len(nodes)} ops to eager, from {op_name(nodes[0])}{place} on: {reason}")
     else:
-        _warn_once(f"xpu_aten runs everything in eager: {reason}")
+        warn_once(f"xpu_aten runs everything in eager: {reason}")
     lost.update({n.name: reason for n in nodes})
 
 
@@ -235,19 +283,8 @@ def _lose_group(error: ArtifactError, options: Options, lost: dict[str, str]) ->
     error."""
     if options.fallback == "error" or options.verify != "off" or not error.nodes or lost.keys() >= set(error.nodes):
         raise error
-    _warn_once(
-        f"xpu_aten leaves {len(error.nodes)} ops to eager because of a bug of its own, please report it: {error}"
-    )
+    warn_once(f"xpu_aten leaves {len(error.nodes)} ops to eager because of a bug of its own, please report it: {error}")
     lost.update(dict.fromkeys(error.nodes, f"a bug of this compiler: {error}"))
-
-
-_warned: set[str] = set()
-
-
-def _warn_once(message: str) -> None:
-    if message not in _warned:
-        _warned.add(message)
-        warnings.warn(message, stacklevel=2)
 
 
 def unexpected(partition: Partition) -> list[Refusal]:

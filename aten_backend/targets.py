@@ -35,6 +35,11 @@ def load_target(text: str) -> Target:
     return _checked(text, _call(text, _find_function(module, place, name)))
 
 
+def load_plugin(text: str) -> ModuleType:
+    """Import a module, or a file whose name ends in .py, for what its import does."""
+    return _load_file(Path(text)) if text.endswith(".py") else _load_module(text)
+
+
 def _load_file(path: Path) -> ModuleType:
     path = path.expanduser().resolve()
     if not path.is_file():

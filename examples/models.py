@@ -5,6 +5,7 @@ The weights are random, because nothing is downloaded; the structure, the sizes 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,19 @@ def bert() -> Case:
         max_position_embeddings=length,
     )
     return BertModel(config).eval(), (ids, mask)
+
+
+def bert_training() -> tuple[Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]:
+    """A step of training that BERT to tell the paragraphs apart, up to the loss."""
+    model, (ids, mask) = bert()
+    head = torch.nn.Linear(384, len(TEXT))
+    model.train()
+
+    def step(ids: torch.Tensor, mask: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        pooled = model(ids, attention_mask=mask).pooler_output
+        return torch.nn.functional.cross_entropy(head(pooled), labels)
+
+    return step, (ids, mask, torch.arange(len(TEXT)))
 
 
 def _train_tokenizer(length: int) -> Tokenizer:

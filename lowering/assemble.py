@@ -34,24 +34,29 @@ class Phase:
     group: ir.GroupIR
     schedule: Schedule
 
+    def __str__(self) -> str:
+        return f"{self.schedule}\n{self.group}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """What a phase adds to a kernel: lines, the names of symbols and host floats in them, checks, and work-group
-    memory."""
+    """What a phase adds to a kernel: lines, the names of symbols and host floats in them, checks, work-group memory,
+    and for each line the nodes that it was written for."""
 
     lines: tuple[str, ...]
     symbols: dict[Symbol, str]
     floats: dict[str, str]
     checks: tuple[Check, ...]
     local: tuple[Param, ...]
+    origins: tuple[tuple[str, ...], ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
     """An emitted kernel and what its parameters are bound to: ``buffers``, then ``symbols`` (int64), then ``floats``
     (float64, nodes known on the host), then, where there are ``checks`` (code, dimension and size of each), the address
-    of an int64 that takes what the last failed one found, and the number of the first of them among the plan's."""
+    of an int64 that takes what the last failed one found, and the number of the first of them among the plan's.
+    ``origins`` has for each line of the text the nodes that it was written for."""
 
     source: KernelSource
     phases: tuple[Phase, ...]
@@ -60,6 +65,7 @@ class Kernel:
     floats: tuple[str, ...]
     checks: tuple[Check, ...]
     global_size: tuple[Index, ...]
+    origins: tuple[tuple[str, ...], ...] = dataclasses.field(default=(), compare=False, repr=False)
 
     @property
     def group(self) -> ir.GroupIR:
@@ -85,6 +91,7 @@ class Assembler:
         self.floats: dict[str, str] = {}
         self.local: list[Param] = []
         self.lines: list[str] = []
+        self.origins: list[tuple[str, ...]] = []
         self.checks = tuple(check for code in codes for check in code.checks)
         self.tickets = needs_ticket(phases)
 
@@ -108,6 +115,7 @@ class Assembler:
 
     def _add(self, *lines: str) -> None:
         self.lines += [f"    {line}" for line in lines]
+        self.origins += [()] * len(lines)
 
     def _take_ticket(self) -> None:
         """Find out whether this work-group is the last one: lane 0 asks, and tells the others."""
@@ -131,6 +139,7 @@ class Assembler:
                 names.setdefault(name, f"{name}_{number}")
         self.local += [dataclasses.replace(p, name=names.get(p.name, p.name)) for p in code.local]
         self.lines += [_renamed(line, names) for line in code.lines]
+        self.origins += code.origins
 
     def _finish(self) -> Kernel:
         first = self.phases[0].schedule
@@ -149,7 +158,9 @@ class Assembler:
         digest = hashlib.sha256(repr((text, params, len(global_size), local)).encode()).hexdigest()[:12]
         name = f"{_short_name(tuple(op for p in self.phases for op in p.group.ops))}_{digest}"
         source = KernelSource(name, f"def {name}{text}", tuple(params), len(global_size), local)
-        return Kernel(source, self.phases, buffers, tuple(self.symbols), tuple(self.floats), self.checks, global_size)
+        origins = ((), *(self.origins or [()]))  # an empty kernel has the one line `pass`
+        bound = (buffers, tuple(self.symbols), tuple(self.floats), self.checks)
+        return Kernel(source, self.phases, *bound, global_size, origins)
 
 
 def needs_ticket(phases: Sequence[Phase]) -> bool:

@@ -51,6 +51,7 @@ class Builder:
         for node in self.group.stored:
             coords = self._place(node)
             value = self.read(node, coords)
+            self.body.origin = node.name
             for place, part in self._elements(node, coords, value):
                 self.body.emit(ir.Store(self._buffer(node, written=True), place, part.id))
         rows, cols = (tuple(self.axis[a] for a in part) for part in (self.group.space.rows, self.group.space.cols))
@@ -59,6 +60,7 @@ class Builder:
 
     def update(self, node: Node, updates: Updates) -> ir.GroupIR:
         """One pass of updates over the result of ``node``."""
+        self.body.origin = node.name
         rows = tuple(Axis(f"i{n}", s) for n, s in enumerate(updates.rows))
         cols = tuple(Axis(f"j{n}", s) for n, s in enumerate(updates.cols))
         at_row, at_col = (tuple(ZERO if a.size == ONE else atom(a) for a in part) for part in (rows, cols))
@@ -130,15 +132,16 @@ class Builder:
     def _value(self, node: Node, coords: Coords) -> Any:
         key = (node, coords, None if self._mask is None else self._mask.id)
         if key not in self._values:
-            outer = self._reducing
+            outer, reader = self._reducing, self.body.origin
             if graph.is_getitem(node):
                 self._values[key] = self._value(node.args[0], coords)[node.args[1]]
             else:
                 row = TABLE[node.target]
+                self.body.origin = node.name
                 self._reducing = node if row.dims is not None else None
                 assert row.lower is not None
                 self._values[key] = row.lower(self, node, coords)
-            self._reducing = outer
+            self._reducing, self.body.origin = outer, reader
         return self._values[key]
 
     def operand(self, arg: Any, coords: Coords, result_rank: int) -> Any:

@@ -154,9 +154,22 @@ def _inline(gm: GraphModule, fused: set[Node], views: set[Node]) -> frozenset[No
         if node in fused and not graph.is_getitem(node) and TABLE[node.target].once:
             for source in node.all_input_nodes:
                 _inline_chain(source, fused, views, inline, READ_ONCE_CHAIN // len(node.all_input_nodes))
-    if any(graph.is_mutation(n) for n in gm.graph.nodes if n.op == "call_function"):
-        inline = {n for n in inline if TABLE[n.target].kind is Kind.FACTORY}  # what is read may be overwritten by then
+    inline -= _reading_what_is_written(gm, inline)  # it may be overwritten by then
     return frozenset(n for n in inline if _is_followable(n, views))
+
+
+def _reading_what_is_written(gm: GraphModule, inline: set[Node]) -> set[Node]:
+    """Nodes of ``inline`` that read memory which some op of the graph writes to, themselves or through each other."""
+    written = {graph.memory(a) for n in gm.graph.nodes for a in graph.written(n)}
+    found: set[Node] = set()
+    for node in gm.graph.nodes if written else ():
+        if node in inline and any(
+            graph.memory(a) in written or graph.storage_base(a) in found
+            for a in node.all_input_nodes
+            if graph.is_tensor(a)
+        ):
+            found.add(node)
+    return found
 
 
 def _is_followable(node: Node, views: set[Node]) -> bool:

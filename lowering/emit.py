@@ -33,6 +33,8 @@ class Emitter:
         group, schedule = phase.group, phase.schedule
         self.group, self.schedule, self.conditional = group, schedule, conditional
         self.lines: list[str] = []
+        self.origin: tuple[str, ...] = ()
+        self.origins: list[tuple[str, ...]] = []
         self.depth = 1
         self.symbols: dict[Symbol, str] = {}
         self.floats: dict[str, str] = {}
@@ -56,7 +58,7 @@ class Emitter:
         places, body = self.kept.places.items(), self.group.body
         local = [Param(f"l{n}", "local", body[p].dtype, self.kept.extent) for p, n in places] + self.exchanges
         checks = tuple(self.checks) if self.lines else ()
-        return Code(tuple(self.lines), self.symbols, self.floats, checks, tuple(local))
+        return Code(tuple(self.lines), self.symbols, self.floats, checks, tuple(local), tuple(self.origins))
 
     # ---- positions
     # -------------------------------------------------------------------------------------------------------
@@ -64,6 +66,7 @@ class Emitter:
     def line(self, text: str) -> None:
         """One line at the current depth."""
         self.lines.append("    " * self.depth + text)
+        self.origins.append(self.origin)
 
     def _positions(self) -> None:
         if self.schedule.solo:
@@ -137,6 +140,7 @@ class Emitter:
             if self.stage[position] != stage or self.varies[position] or isinstance(statement, ir.Reduce):
                 continue
             self._statement(position, statement)
+        self.origin = ()
 
     def _loop(self, stage: int) -> None:
         """Run over the cols for the reductions and the varying stores of ``stage``."""
@@ -148,12 +152,15 @@ class Emitter:
         needed = self.kept.needed[stage]
         scans = [p for p in needed if isinstance(body[p], ir.Scan)]
         for p in reductions + scans:
+            self.origin = body[p].origin
             for name, value in self._accumulators(p):
                 self.line(f"{name} = {value}")
+        self.origin = ()
         depth, sums = self.depth, [p for p in reductions if self._is_blocked(p)]
         blocked = bool(sums) and not scans and not _is_short(self.group.cols, self.schedule)
         self._open_loops(blocked, sums)
         for p in needed:
+            self.origin = body[p].origin
             if p in self.kept.places and self.kept.first[p] < stage:
                 self.text[p] = f"v{p}"
                 self.line(f"v{p} = {self._kept_place(p)}")
@@ -166,10 +173,12 @@ class Emitter:
         if blocked:
             self.depth -= 1
             for p in sums:
+                self.origin = body[p].origin
                 self.line(f"a{p} = a{p} + s{p}")
         self.depth = depth
         for p in reductions:
             self._combine(p)
+        self.origin = ()
 
     def _kept_place(self, position: int) -> str:
         return f"l{self.kept.places[position]}[{self._column()}]"
@@ -199,6 +208,7 @@ class Emitter:
         return f"{chunk.name} * np.int64({length})", f"min(({chunk.name} + np.int64(1)) * np.int64({length}), {size})"
 
     def _statement(self, position: int, statement: ir.Statement) -> None:
+        self.origin = statement.origin
         if isinstance(statement, ir.Const):
             self.text[position] = constant_text(statement.value, statement.dtype)
         elif isinstance(statement, ir.HostFloat):
@@ -296,6 +306,7 @@ class Emitter:
 
     def _accumulate(self, position: int, name: str) -> None:
         statement = self._reduce(position)
+        self.origin = statement.origin
         value = self.text[statement.arg]
         dtype = self.group.body[statement.arg].dtype
         if statement.fn.startswith("arg"):
@@ -323,6 +334,7 @@ class Emitter:
     def _combine(self, position: int) -> None:
         """Bring the lanes' partial results together."""
         statement = self._reduce(position)
+        self.origin = statement.origin
         dtype, name = self.group.body[statement.arg].dtype, f"a{position}"
         self.text[position] = f"v{position}"
         if statement.fn.startswith("arg"):

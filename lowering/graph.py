@@ -126,6 +126,41 @@ def is_mutation(node: Node) -> bool:
     )
 
 
+def written(node: Node) -> tuple[Node, ...]:
+    """The arguments whose memory the op writes to."""
+    if node.op != "call_function" or not is_mutation(node):
+        return ()
+    found: list[Any] = []
+    for (_, value), argument in zip(bound_arguments(node), node.target._schema.arguments, strict=True):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            found += value if isinstance(value, (list, tuple)) else [value]
+    return tuple(v for v in found if is_tensor(v))
+
+
+def destination(node: Node) -> Node | None:
+    """The argument in whose memory the op leaves its result, as in-place ops do; None for all others."""
+    if node.op != "call_function" or not is_mutation(node) or not is_tensor(node):
+        return None
+    schema = node.target._schema
+    first, result = schema.arguments[0].alias_info, schema.returns[0].alias_info
+    in_place = first is not None and result is not None and first.is_write and result.is_write
+    return node.args[0] if in_place and is_tensor(node.args[0]) else None
+
+
+def memory(node: Node) -> Node:
+    """The node that brought the memory into being that ``node`` sees: behind views and behind writes in place."""
+    while (target := destination(base := storage_base(node))) is not None:
+        node = target
+    return base
+
+
+def start(node: Node) -> Index:
+    """Where the tensor of ``node`` starts, in elements from the start of the one that brought its memory into being."""
+    base = storage_base(node)
+    place, target = offset(node) - offset(base), destination(base)
+    return place if target is None else place + start(target)
+
+
 def storage_base(node: Node) -> Node:
     """The node whose tensor holds the memory that ``node`` sees: itself unless it is a view."""
     while (source := view_source(node)) is not None:

@@ -30,8 +30,16 @@ class Buffer:
     width: int = 1
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Derived:
+    """Base of statements. ``origin`` names the nodes that a statement was made for; two statements that differ in
+    nothing else are equal, so it changes no kernel."""
+
+    origin: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
+
+
 @dataclasses.dataclass(frozen=True)
-class Load:
+class Load(Derived):
     """buffer[index] as the compute type ``dtype``; zero where the bool value ``mask`` is false."""
 
     buffer: int
@@ -41,13 +49,13 @@ class Load:
 
 
 @dataclasses.dataclass(frozen=True)
-class Const:
+class Const(Derived):
     value: float | int | bool
     dtype: str
 
 
 @dataclasses.dataclass(frozen=True)
-class Coord:
+class Coord(Derived):
     """An index, or an integer known on the host, as an int64 value."""
 
     index: Index
@@ -55,7 +63,7 @@ class Coord:
 
 
 @dataclasses.dataclass(frozen=True)
-class HostFloat:
+class HostFloat(Derived):
     """A float known on the host only at run time; ``name`` is its node's."""
 
     name: str
@@ -63,7 +71,7 @@ class HostFloat:
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
+class Call(Derived):
     """A scalar function of scalars.FUNCTIONS; operands have one type unless the function says otherwise."""
 
     fn: str
@@ -72,7 +80,7 @@ class Call:
 
 
 @dataclasses.dataclass(frozen=True)
-class Reduce:
+class Reduce(Derived):
     """``arg`` combined over all cols, in a fixed order. ``argmax`` and ``argmin`` give the least ``position`` (an int64
     value) at which the extreme stands; a NaN wins every comparison, as in ATen."""
 
@@ -83,7 +91,7 @@ class Reduce:
 
 
 @dataclasses.dataclass(frozen=True)
-class Scan:
+class Scan(Derived):
     """``arg`` combined over the cols up to and including the current one, in order; the group has one col. ``argmax``
     and ``argmin`` give the position of the last extreme so far, as ATen's cummax and cummin do."""
 
@@ -93,7 +101,7 @@ class Scan:
 
 
 @dataclasses.dataclass(frozen=True)
-class Check:
+class Check(Derived):
     """An index value that must lie in [0, size) wherever ``mask`` holds: otherwise the error ``code`` of faults.FAULTS
     is raised on the host after the kernel, and the value is replaced by zero so that no foreign memory is read. ``dim``
     is the dimension that it is an index of."""
@@ -107,7 +115,7 @@ class Check:
 
 
 @dataclasses.dataclass(frozen=True)
-class Store:
+class Store(Derived):
     """buffer[index] = value, rounded to the buffer's type; done once per point of the axes that ``index`` varies
     over."""
 
@@ -118,7 +126,7 @@ class Store:
 
 
 @dataclasses.dataclass(frozen=True)
-class Update:
+class Update(Derived):
     """buffer[index] = fn(buffer[index], value), rounded each time; the function ``set`` is the value alone. Done once
     per point of the group, by one work-item a row that walks the cols in order: rows never meet in one place."""
 
@@ -160,7 +168,9 @@ class GroupIR:
         lines = [f"group({', '.join(self.ops)})"]
         lines += [f"  {'rows' if a in self.rows else 'cols'} {a.name} < {a.size}" for a in self.rows + self.cols]
         lines += [f"  b{i}: {b.dtype} {'out' if b.written else 'in'} {b.name}" for i, b in enumerate(self.buffers)]
-        lines += [f"  {describe(i, s)}" for i, s in enumerate(self.body)]
+        lines += [
+            f"  {describe(i, s)}" + (f"  # {', '.join(s.origin)}" if s.origin else "") for i, s in enumerate(self.body)
+        ]
         return "\n".join(lines)
 
 

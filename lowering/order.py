@@ -36,14 +36,14 @@ def mutation_order(gm: GraphModule) -> dict[Node, list[Node]]:
     if not any(graph.is_mutation(n) for n in gm.graph.nodes if n.op == "call_function"):
         return after
     for node in gm.graph.nodes:
-        bases = {graph.storage_base(a) for a in node.all_input_nodes if graph.is_tensor(a)}
         if node.op == "call_function" and graph.view_source(node) is not None and not graph.is_mutation(node):
             continue
-        for base in bases:
-            if base in writer:
-                after.setdefault(node, []).append(writer[base])
-            if node.op == "call_function" and graph.is_mutation(node):
-                after.setdefault(node, []).extend(users.get(base, []))
-                writer[base] = node
-            users.setdefault(base, []).append(node)
+        writes = {graph.memory(a) for a in graph.written(node)}
+        for used in writes | {graph.memory(a) for a in node.all_input_nodes if graph.is_tensor(a)}:
+            if used in writer:
+                after.setdefault(node, []).append(writer[used])
+            if used in writes:
+                after.setdefault(node, []).extend(users.pop(used, []))
+                writer[used] = node
+            users.setdefault(used, []).append(node)
     return after

@@ -109,6 +109,8 @@ class Partitioner:
         self._memory: dict[Node, frozenset[Node]] = {}
         self.order = {n: i for i, n in enumerate(gm.graph.nodes)}
         self.after = required_order(gm)
+        self.later = {n: {w for w in before if graph.written(w)} for n, before in self.after.items()}
+        self.later = {n: writers for n, writers in self.later.items() if writers}
         self.needed_inline = _needed_inline(gm, classes)
 
     def run(self) -> Partition:
@@ -149,7 +151,7 @@ class Partitioner:
         draft.axes_used = tuple(a for d in self._own_dims(node) for a in d)
         draft.cols = self._reduced(node)
         for arg in node.all_input_nodes:
-            if graph.is_tensor(arg):
+            if graph.is_tensor(arg) and arg is not graph.destination(node):
                 self._add_read(draft, arg, self._read_dims(node, arg))
         for producer in self._producer_groups(node):
             if producer in self.drafts and producer != self.home[node]:
@@ -218,7 +220,7 @@ class Partitioner:
             return False
         if _has_updates(left.nodes[0]) or _has_updates(right.nodes[0]):
             return False
-        if self._path_outside(a, b) or not self._is_small_enough(left, right):
+        if self._path_outside(a, b) or not self._is_small_enough(left, right) or self._meets_writes(left, right):
             return False
         mark, free = self.axes.mark(), (len(left.free), len(right.free))
         cols = (
@@ -230,6 +232,15 @@ class Partitioner:
             return False
         self._commit(a, b, cols[0])
         return True
+
+    def _meets_writes(self, left: _Draft, right: _Draft) -> bool:
+        """Whether a node of one group comes after a write of the other to memory that it reads or writes."""
+        return any(
+            not self.later[n].isdisjoint(other.nodes)
+            for own, other in ((left, right), (right, left))
+            for n in own.nodes
+            if n in self.later
+        )
 
     def _is_small_enough(self, left: _Draft, right: _Draft) -> bool:
         """Whether the device takes a kernel with the statements and buffers of both groups."""
@@ -503,7 +514,7 @@ class Partitioner:
         any, as each change between them waits for the device; small groups last, so that they can share a launch with
         those before them; otherwise in the graph's order."""
         pending = {g: len(d.before) for g, d in self.drafts.items()}
-        ready: dict[bool, list[tuple[bool, int, int]]] = {False: [], True: []}
+        ready: dict[bool, list[tuple[int, int, int]]] = {False: [], True: []}
         is_extern = False
         for g in [g for g, count in pending.items() if not count]:
             heapq.heappush(ready[self._is_extern(g)], self._rank(g))
@@ -519,11 +530,11 @@ class Partitioner:
     def _is_extern(self, group: int) -> bool:
         return self.drafts[group].nodes[0] in self.classes.refused
 
-    def _rank(self, group: int) -> tuple[bool, int, int]:
-        """Which of the ready groups comes first: large before small, then in the graph's order."""
-        extent = ONE if self._is_extern(group) else self._extent(group)
-        small = not self._is_extern(group) and extent.constant is not None and extent.constant <= SMALL
-        return small, self.order[self.drafts[group].nodes[0]], group
+    def _rank(self, group: int) -> tuple[int, int, int]:
+        """Which of the ready groups comes first: large ones in the graph's order, then small ones by size."""
+        extent = None if self._is_extern(group) else self._extent(group).constant
+        size = -extent if extent is not None and extent <= SMALL else -SMALL - 1
+        return size, self.order[self.drafts[group].nodes[0]], group
 
     def _finish(self, draft: _Draft) -> Group | Extern:
         first = draft.nodes[0]
@@ -544,7 +555,9 @@ class Partitioner:
         )
 
     def _escapes(self, node: Node, members: set[Node]) -> bool:
-        """Whether anything outside the group needs the memory of ``node``."""
+        """Whether anything outside the group needs the memory of ``node``, or it is memory that was there before."""
+        if graph.destination(node) is not None:
+            return True
         for user in node.users:
             if user in self.classes.views:
                 if self._escapes(user, members):

@@ -82,6 +82,12 @@ def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Sche
     return _limited(Schedule(Mapping.ROWS, (tuple(group.rows),), loops, traits.lanes, chunk))
 
 
+def plainest(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Schedule:
+    """The schedule with the least to go wrong: one work-item a row, loops in the order of the group."""
+    mapping = Mapping.SERIAL if group.cols else Mapping.FLAT
+    return _limited(Schedule(mapping, range_dims(list(group.rows)), group.cols, chunk=chunk))
+
+
 def _limited(schedule: Schedule) -> Schedule:
     """``schedule`` with its slowest axes taken out of the range until SYCL accepts the number of work-items."""
     dims, outer = [list(d) for d in schedule.dims], list[Axis]()

@@ -12,10 +12,15 @@ from .schedule import RANGE_LIMIT
 
 def collapse(group: ir.GroupIR) -> ir.GroupIR:
     """``group`` with adjacent axes merged where each index treats them as one contiguous run."""
-    group = _replace(group, _split_huge(list(group.rows)), "rows")
+    group = uncollapsed(group)
     group = _replace(group, _collapse_part(group, list(group.rows)), "rows")
     ordered = any(isinstance(s, (ir.Scan, ir.Update)) for s in group.body)
     return _replace(group, _collapse_part(group, list(group.cols), ordered), "cols")
+
+
+def uncollapsed(group: ir.GroupIR) -> ir.GroupIR:
+    """``group`` with its axes as they are, but for those that no range takes."""
+    return _replace(group, _split_huge(list(group.rows)), "rows")
 
 
 def _is_huge(size: Index) -> bool:

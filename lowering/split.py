@@ -33,6 +33,11 @@ def split_long(group: ir.GroupIR, traits: Traits) -> tuple[tuple[ir.GroupIR, Axi
     return (_partial(group, stage, reductions, chunk), chunk), (_final(group, varies, stage, reductions, chunk), None)
 
 
+def unsplit(group: ir.GroupIR, traits: Traits) -> tuple[tuple[ir.GroupIR, Axis | None], ...]:
+    """``group`` in one kernel, however long its reductions are."""
+    return ((group, None),)
+
+
 def _is_worth_it(group: ir.GroupIR, traits: Traits) -> bool:
     plain = all(
         not isinstance(s, ir.Scan) and not (isinstance(s, ir.Reduce) and s.fn.startswith("arg")) for s in group.body
@@ -64,7 +69,7 @@ def _partial(group: ir.GroupIR, stage: list[int], reductions: list[int], chunk: 
     body, new = copy_statements(group, kept, {}, [])
     first = len(group.buffers)
     for n, p in enumerate(reductions):
-        body.append(ir.Store(first + n, _place(group, chunk), new[p]))
+        body.append(ir.Store(first + n, _place(group, chunk), new[p], origin=group.body[p].origin))
     buffers = group.buffers + _scratch(group, reductions, chunk, True)
     return prune(ir.GroupIR(group.ops, (*group.rows, chunk), group.cols, buffers, tuple(body)))
 
@@ -76,7 +81,8 @@ def _final(group: ir.GroupIR, varies: list[bool], stage: list[int], reductions: 
     for n, p in enumerate(reductions):
         statement = group.body[p]
         assert isinstance(statement, ir.Reduce)
-        body.append(ir.Load(len(group.buffers) + n, _place(group, part), group.body[statement.arg].dtype))
+        dtype = group.body[statement.arg].dtype
+        body.append(ir.Load(len(group.buffers) + n, _place(group, part), dtype, origin=statement.origin))
         new[p] = len(body)
         body.append(dataclasses.replace(statement, arg=len(body) - 1))
     kept = [

@@ -31,7 +31,16 @@ def stages(group: ir.GroupIR) -> list[int]:
     stage: list[int] = []
     for statement in group.body:
         stage.append(max((stage[o] + isinstance(group.body[o], ir.Reduce) for o in ir.operands(statement)), default=0))
+    last, read, varies = max(stage, default=0), _read(group), varying(group)
+    for position, statement in enumerate(group.body):
+        # what is read and written in one group is written last: a stage may read again what an earlier one has read
+        if isinstance(statement, ir.Store) and group.buffers[statement.buffer].name in read:
+            stage[position] = last + (not varies[position])
     return stage
+
+
+def _read(group: ir.GroupIR) -> set[str]:
+    return {group.buffers[s.buffer].name for s in group.body if isinstance(s, ir.Load)}
 
 
 def loop_targets(group: ir.GroupIR, varies: list[bool], stages: list[int], stage: int) -> list[int]:

@@ -21,11 +21,12 @@ def to_index(value: int | torch.SymInt) -> Index:
     if not isinstance(value, torch.SymInt):
         return index(int(value))
     node = value.node
-    return _convert(node.expr, node.shape_env)
+    return convert(node.expr, node.shape_env)
 
 
 @functools.lru_cache(maxsize=16384)
-def _convert(expr: sympy.Expr, shape_env: object) -> Index:
+def convert(expr: sympy.Expr, shape_env: object) -> Index:
+    """A sympy expression over size symbols, whose bounds ``shape_env`` knows, as a polynomial; see ``to_index``."""
     if expr.is_Integer:
         return index(int(expr))
     if expr.is_Symbol:
@@ -33,17 +34,17 @@ def _convert(expr: sympy.Expr, shape_env: object) -> Index:
     if expr.is_Add:
         total = index(0)
         for term in expr.args:
-            total = total + _convert(term, shape_env)
+            total = total + convert(term, shape_env)
         return total
     if expr.is_Mul and all(_is_polynomial(f) for f in expr.args):
         total = ONE
         for factor in expr.args:
-            total = total * _convert(factor, shape_env)
+            total = total * convert(factor, shape_env)
         return total
     if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
         total = ONE
         for _ in range(int(expr.exp)):
-            total = total * _convert(expr.base, shape_env)
+            total = total * convert(expr.base, shape_env)
         return total
     return atom(Symbol(f"({expr})", _low(expr, shape_env), host_text(expr)))
 

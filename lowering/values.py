@@ -20,10 +20,11 @@ Operand = Union["Scalar", int, float, bool, complex]
 
 
 class Body:
-    """Statements in order; equal ones are emitted once."""
+    """Statements in order; equal ones are emitted once. ``origin`` names the node that new ones are made for."""
 
     def __init__(self) -> None:
         self.statements: list[ir.Statement] = []
+        self.origin = ""
         self._known: dict[ir.Statement, int] = {}
 
     def emit(self, statement: ir.Statement) -> int:
@@ -32,6 +33,9 @@ class Body:
         if known is None:
             known = self._known[statement] = len(self.statements)
             self.statements.append(statement)
+        have = self.statements[known]
+        if self.origin and self.origin not in have.origin:
+            self.statements[known] = dataclasses.replace(have, origin=(*have.origin, self.origin))
         return known
 
     def scalar(self, statement: ir.Statement) -> Scalar:

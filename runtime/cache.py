@@ -14,7 +14,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 from lowering.artifacts import KernelSource
 
@@ -139,19 +139,18 @@ def decode(data: bytes) -> CompiledKernel:
     )
 
 
-def read_parts(path: pathlib.Path) -> dict[str, str]:
-    """The parts of the key under which a file was written; ValueError or OSError if it cannot be read."""
-    with open(path, "rb") as file:
-        prefix = file.read(_PREFIX.size)
-        if len(prefix) < _PREFIX.size:
-            raise ValueError("too short")
-        magic, header_length, _ = _PREFIX.unpack(prefix)
-        if magic != _MAGIC or header_length > 1 << 20:
-            raise ValueError("not a compiled kernel")
-        header: dict[str, Any] = json.loads(file.read(header_length))
+def read_key(file: BinaryIO) -> KernelKey:
+    """The key under which a file was written; ValueError or OSError if it cannot be read."""
+    prefix = file.read(_PREFIX.size)
+    if len(prefix) < _PREFIX.size:
+        raise ValueError("too short")
+    magic, header_length, _ = _PREFIX.unpack(prefix)
+    if magic != _MAGIC or header_length > 1 << 20:
+        raise ValueError("not a compiled kernel")
+    header: dict[str, Any] = json.loads(file.read(header_length))
     if not isinstance(header.get("parts"), dict):
         raise ValueError("of an older format")
-    return dict(header["parts"])
+    return KernelKey(header["name"], header["parts"])
 
 
 def write_whole(path: pathlib.Path, data: bytes) -> None:
@@ -218,7 +217,9 @@ class SpirvCache:
         of_name = self.folder.glob(f"??/*{SUFFIX}") if name is None else self._folder_of(name).glob(f"{name}.*{SUFFIX}")
         for path in of_name:
             try:
-                yield path, read_parts(path)
+                with open(path, "rb") as file:
+                    parts = dict(read_key(file).parts)
+                yield path, parts
             except (OSError, ValueError) as error:
                 logger.debug("cannot read %s: %s", path, error)
 

@@ -111,6 +111,21 @@ def resolve(filter: str = AUTO) -> Device:
         return _state.devices[wanted]
 
 
+def timed(device: Device) -> Device:
+    """``device`` with a queue of its own whose events tell when kernels started and ended. The context is shared, so
+    kernels built for one run on the other. Nothing orders the two queues: wait for one before using the other."""
+    key = f"{device.filter} timed"
+    with _state.lock:
+        if key not in _state.devices:
+            queue = import_dpctl().SyclQueue(
+                device.queue.sycl_context, device.queue.sycl_device, property=["in_order", "enable_profiling"]
+            )
+            _state.devices[key] = dataclasses.replace(
+                device, filter=key, queue=queue, queue_address=queue.addressof_ref()
+            )
+        return _state.devices[key]
+
+
 def _open(wanted: str) -> Device:
     dpctl = import_dpctl()
     try:

@@ -11,19 +11,25 @@ from lowering.artifacts import KernelSource
 
 from .compiler import CompiledKernel
 from .devices import Device
-from .launcher import build_kernel
-from .plan import LaunchPlan, namespace
+from .launcher import Kernel, build_kernel
+from .plan import LaunchPlan, Step, namespace
 from .staging import Staging, staged_text
+
+Run = Callable[[list[Any]], tuple[Any, ...]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CompiledGraph:
     """A graph ready to run. ``run`` takes its inputs as one list, which it empties (the boxed convention of
-    AOTAutograd)."""
+    AOTAutograd). The rest is what it was made of: ``kernels`` has one entry a launch."""
 
+    name: str
     text: str
+    constants: Mapping[str, Any]
+    kernels: tuple[Kernel, ...]
+    steps: tuple[Step, ...]
     device: Device | None
-    run: Callable[[list[Any]], tuple[Any, ...]]
+    run: Run
 
     def __str__(self) -> str:
         return f"linked for {self.device.name if self.device is not None else 'no device'}"
@@ -32,30 +38,37 @@ class CompiledGraph:
 def link(plan: LaunchPlan, compiled: Sequence[CompiledKernel], device: Device | None, name: str) -> CompiledGraph:
     """Build each launch's kernel on ``device`` (None where there is nothing to launch) and make the plan callable."""
     kernels = [(kernel.source, binary) for kernel, binary in zip(plan.kernels, compiled, strict=True)]
-    return link_text(plan.text, plan.constants, kernels, device, name)
+    return link_text(plan.text, plan.constants, kernels, plan.steps, device, name)
 
 
 def link_text(
     text: str,
     constants: Mapping[str, Any],
     kernels: Sequence[tuple[KernelSource, CompiledKernel]],
+    steps: tuple[Step, ...],
     device: Device | None,
     name: str,
 ) -> CompiledGraph:
     """The same from a plan's text; ``kernels`` has the source and the binary of each launch, in order."""
-    launches = []
+    built = []
     for source, binary in kernels:
         assert device is not None
-        launches.append(build_kernel(device, binary, source).bind().launch)
-    scope = namespace(constants, launches, device.wait if device is not None else lambda: None)
+        built.append(build_kernel(device, binary, source))
+    launches = [kernel.bind().launch for kernel in built]
+    wait = device.wait if device is not None else lambda: None
+    run = executable(text, namespace(constants, launches, wait), built, device, name)
+    return CompiledGraph(name, text, constants, tuple(built), steps, device, run)
+
+
+def executable(text: str, scope: dict[str, Any], kernels: Sequence[Kernel], device: Device | None, name: str) -> Run:
+    """The function ``call`` that the plan ``text`` defines, with ``scope`` as its globals. On a device with memory of
+    its own it works on copies."""
     staging = None if device is None or device.traits.shared_system_usm else Staging(device)
     if staging is not None:
-        text = staged_text(text)
-        launches = [staging.launching(launch, source) for launch, (source, _) in zip(launches, kernels, strict=True)]
-        scope = {**namespace(constants, launches, staging.wait), "address": staging.address}
+        text, scope = staged_text(text), staging.scope(scope, kernels)
     filename = f"<xpu_aten plan {name}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)  # for tracebacks
     exec(compile(text, filename, "exec"), scope)
-    call: Any = scope["call"] if staging is None else staging.starting(scope["call"])
-    call._boxed_call = True  # AOTAutograd's mark for this convention
-    return CompiledGraph(text, device, call)
+    call: Run = scope["call"] if staging is None else staging.starting(scope["call"])
+    call._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd's mark for this convention
+    return call

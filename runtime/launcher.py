@@ -73,9 +73,10 @@ class Kernel:
     owner: Any = None
     """What keeps it alive; None if that is the process."""
 
-    def bind(self) -> Launch:
-        """New argument blocks for this kernel; make one per place in a plan that launches it."""
-        return Launch(self)
+    def bind(self, submitted: Callable[[int], None] | None = None) -> Launch:
+        """New argument blocks for this kernel; make one per place in a plan that launches it. ``submitted`` is given
+        the address of each launch's event, and owns it."""
+        return Launch(self, submitted)
 
 
 _LAUNCH = """
@@ -118,7 +119,7 @@ class Launch:
     launches nothing. It returns when the kernel is queued: the memory must stay alive until ``Device.wait``.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, submitted: Callable[[int], None] | None = None) -> None:
         self.kernel = kernel
         params, local_size = kernel.source.params, kernel.source.local_size
         self._codes = (ctypes.c_int * len(params))(*map(_code, params))
@@ -142,7 +143,7 @@ class Launch:
             "miscalled": self._miscalled,
             "refused": self._refused,
             "submit": library.DPCTLQueue_SubmitRange if flat else library.DPCTLQueue_SubmitNDRange,
-            "delete_event": library.DPCTLEvent_Delete,
+            "delete_event": submitted or library.DPCTLEvent_Delete,
         }
         exec(_launch_code(self._targets()), scope)
         self.launch: LaunchFunction = scope["launch"]  # type: ignore[assignment]

@@ -132,6 +132,9 @@ def syclinterface() -> ctypes.CDLL:
     library.DPCTLKernelBundle_HasKernel.argtypes = [pointer, ctypes.c_char_p]
     library.DPCTLKernelBundle_GetKernel.restype = pointer
     library.DPCTLKernelBundle_GetKernel.argtypes = [pointer, ctypes.c_char_p]
+    for moment in ("Submit", "Start", "End"):
+        function = getattr(library, f"DPCTLEvent_GetProfilingInfo{moment}")
+        function.restype, function.argtypes = size, [pointer]
     library.DPCTLQueue_Wait.restype = None
     library.DPCTLQueue_Wait.argtypes = [pointer]
     return library

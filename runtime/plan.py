@@ -18,7 +18,9 @@ from torch.fx import Node
 
 from lowering import graph
 from lowering.assemble import Kernel
+from lowering.classify import op_name
 from lowering.dtypes import TORCH
+from lowering.errors import user_line
 from lowering.faults import FAULTS, SITE_BITS
 from lowering.index import ONE, Axis, Index, Loaded, Quotient, Remainder, Symbol, product, render
 from lowering.ir import Buffer, GroupIR, Load, Store
@@ -58,17 +60,57 @@ def _is_last_at(store: Store, name: str, body: GroupIR) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
+class Step:
+    """What the lines ``first`` to ``last`` of a plan's text run (the first line is 1): kernels, or one call of ATen.
+
+    ``label`` is the first kernel's name or the op's, ``nodes`` the names of the nodes behind it, ``source`` the user's
+    line of the first that has one. ``launches`` counts kernels: 0 for ATen, and for a group that a kernel computes
+    which an earlier step has launched; ``kernel`` tells these apart.
+    """
+
+    first: int
+    last: int
+    label: str
+    nodes: tuple[str, ...]
+    source: str
+    launches: int
+    kernel: bool
+
+
+@dataclasses.dataclass(frozen=True)
 class LaunchPlan:
     """``text`` defines ``call(args)``; ``constants`` are the names that it uses besides torch's; ``kernels`` are
-    launched as k0, k1, ... in the order of their first use, one entry a launch."""
+    launched as k0, k1, ... in the order of their first use, one entry a launch. ``steps`` are those of the partition,
+    in order, each with its lines of the text."""
 
     text: str
     constants: Mapping[str, Any]
     kernels: tuple[Kernel, ...]
     extern_calls: int
+    steps: tuple[Step, ...] = ()
 
     def __str__(self) -> str:
         return self.text
+
+
+def number(ix: Index) -> str:
+    """An index over size symbols as Python text."""
+    return render(ix, symbol)
+
+
+def symbol(a: Axis | Symbol | Quotient | Remainder | Loaded) -> str:
+    """One atom of such an index as Python text."""
+    if isinstance(a, Quotient):
+        return f"(({number(a.num)}) // ({number(a.den)}))"
+    if isinstance(a, Remainder):
+        return f"(({number(a.num)}) % ({number(a.den)}))"
+    assert isinstance(a, Symbol), a
+    return a.name if a.text is None else f"({a.text})"
+
+
+def numbers(values: Sequence[Index]) -> str:
+    """Indexes over size symbols as the text of a tuple."""
+    return f"({', '.join(map(number, values))}{',' if len(values) == 1 else ''})"
 
 
 class Planner:
@@ -97,16 +139,28 @@ class Planner:
     def run(self) -> LaunchPlan:
         """The whole plan."""
         self._inputs()
+        steps: list[Step] = []
         for position, step in enumerate(self.partition.steps):
+            first, launched = len(self.lines), len(self.launches)
             self.dying = self.retiring.get(position, [])
             if isinstance(step, Extern):
                 self._extern(step.node)
             else:
                 self._group(step)
+            steps.append(self._step(step, first + 2, len(self.launches) - launched))  # line 1 is the def
             self._retire()
         self._output()
         body = "\n".join(f"    {line}" for line in self.lines)
-        return LaunchPlan(f"def call(args):\n{body}\n", self.constants, tuple(self.launches), self.externs)
+        text = f"def call(args):\n{body}\n"
+        return LaunchPlan(text, self.constants, tuple(self.launches), self.externs, tuple(steps))
+
+    def _step(self, step: Group | Extern, first: int, launches: int) -> Step:
+        nodes = (step.node,) if isinstance(step, Extern) else step.nodes
+        kernels = () if isinstance(step, Extern) else self.kernels[step]
+        label = kernels[0].source.name if kernels else op_name(nodes[0])
+        source = next((line for n in nodes if (line := user_line(n))), "")
+        names = tuple(n.name for n in nodes)
+        return Step(first, len(self.lines) + 1, label, names, source, launches, not isinstance(step, Extern))
 
     # ---- names -----------------------------------------------------------------------------------------------------
 
@@ -124,21 +178,6 @@ class Planner:
         name = f"c{len(self.constants)}"
         self.constants[name] = value
         return name
-
-    def number(self, ix: Index) -> str:
-        """An index over size symbols as Python text."""
-        return render(ix, self._symbol)
-
-    def _symbol(self, a: Axis | Symbol | Quotient | Remainder | Loaded) -> str:
-        if isinstance(a, Quotient):
-            return f"(({self.number(a.num)}) // ({self.number(a.den)}))"
-        if isinstance(a, Remainder):
-            return f"(({self.number(a.num)}) % ({self.number(a.den)}))"
-        assert isinstance(a, Symbol), a
-        return a.name if a.text is None else f"({a.text})"
-
-    def _tuple(self, values: Sequence[Index]) -> str:
-        return f"({', '.join(map(self.number, values))}{',' if len(values) == 1 else ''})"
 
     # ---- inputs and symbols
     # ----------------------------------------------------------------------------------------------
@@ -208,7 +247,7 @@ class Planner:
         shape, strides, dtype = layout
         count = product(shape).constant
         function = "empty_strided" if count is not None and count * dtype.itemsize < POOLED else "allocate"
-        return f"{function}({self._tuple(shape)}, {self._tuple(strides)}, dtype={dtype})"
+        return f"{function}({numbers(shape)}, {numbers(strides)}, dtype={dtype})"
 
     def _in_place(self, node: Node, kernel: Kernel) -> str | None:
         """The variable of an argument of ``kernel`` whose memory the result ``node`` can take: it dies here, and the
@@ -233,17 +272,26 @@ class Planner:
         node = self.nodes[buffer.name]
         if buffer.written and node not in self.made:
             self.made.add(node)
-            reused = self._in_place(node, kernel)
-            if reused is None:
-                self._allocate(self._name(node), _layout(node))
-            else:
-                self.lines.append(f"{self._name(node)} = {reused}")
-                self.own[self._name(node)] = self.own.pop(reused)
+            self._make(node, kernel)
         return self._name(node)
+
+    def _make(self, node: Node, kernel: Kernel) -> None:
+        """Give ``node`` memory: what it writes to in place, what dies in this kernel, or new."""
+        target = graph.destination(node)
+        if target is not None:
+            place = self._node(target)
+            self.lines.append(f"{self._name(node)} = {place}")
+            return
+        reused = self._in_place(node, kernel)
+        if reused is None:
+            self._allocate(self._name(node), _layout(node))
+        else:
+            self.lines.append(f"{self._name(node)} = {reused}")
+            self.own[self._name(node)] = self.own.pop(reused)
 
     def _launch(self, kernel: Kernel) -> None:
         arguments = [f"{self._buffer(b, kernel)}.data_ptr()" for b in kernel.buffers]
-        arguments += [self._symbol(s) for s in kernel.symbols]
+        arguments += [symbol(s) for s in kernel.symbols]
         arguments += [f"float({self._node(self.nodes[f])})" for f in kernel.floats]
         if kernel.checks:
             if not self.checks:
@@ -251,8 +299,7 @@ class Planner:
             arguments += ["error.data_ptr()", str(len(self.checks) + 1)]
             self.checks += kernel.checks
         self.lines.append(
-            f"k{len(self.launches)}(({', '.join(arguments)},), {self._tuple(kernel.global_size)})"
-            f"  # {kernel.source.name}"
+            f"k{len(self.launches)}(({', '.join(arguments)},), {numbers(kernel.global_size)})  # {kernel.source.name}"
         )
         self.launches.append(kernel)
         self.pending = True
@@ -325,7 +372,7 @@ class Planner:
         """``node`` as an argument: a number, something in memory, or a view of it, made when first needed."""
         val = graph.value_of(node)
         if isinstance(val, (torch.SymInt, int)) and not isinstance(val, bool):
-            return self.number(to_index(val))
+            return number(to_index(val))
         if isinstance(val, (torch.SymFloat, torch.SymBool)) and node in self.partition.classes.host:
             return self._host(node)
         base = graph.storage_base(node) if graph.is_tensor(node) else node
@@ -334,14 +381,13 @@ class Planner:
         if node not in self.views:
             place = graph.offset(node) - graph.offset(base)
             start = (
-                f", {self._name(base)}.storage_offset() + {self.number(place)}"
-                if place.terms or base.op == "placeholder"
+                f", {self._name(base)}.storage_offset() + {number(place)}"
+                if place.terms or base.op == "placeholder" or graph.destination(base) is not None
                 else ""
             )
             name = self.views[node] = self._name(node)
             text = (
-                f"as_strided({self._name(base)}, {self._tuple(graph.shape(node))}, "
-                f"{self._tuple(graph.strides(node))}{start})"
+                f"as_strided({self._name(base)}, {numbers(graph.shape(node))}, {numbers(graph.strides(node))}{start})"
             )
             for flip, here, there in zip(("_conj", "_neg_view"), graph.bits(node), graph.bits(base), strict=True):
                 text = text if here == there else f"{flip}({text})"
@@ -398,7 +444,7 @@ class Planner:
         results = [self._result(r) for r in self.partition.gm.graph.output_node().args[0]]
         self._wait()
         if self.checks:
-            checks = ", ".join(f"({code}, {dim}, {self.number(size)})" for code, dim, size in self.checks)
+            checks = ", ".join(f"({code}, {dim}, {number(size)})" for code, dim, size in self.checks)
             self.lines.append(f"check(error, ({checks},))")
         self.lines.append(f"return ({', '.join(results)}{',' if len(results) == 1 else ''})")
 
@@ -406,7 +452,7 @@ class Planner:
         return self._node(value) if isinstance(value, Node) else self._argument(value)
 
 
-def _check(error: torch.Tensor, checks: Sequence[tuple[int, int, int]]) -> None:
+def check_error(error: torch.Tensor, checks: Sequence[tuple[int, int, int]]) -> None:
     """Raise what a kernel has noted: which of ``checks`` (code, dimension, size of each) failed, and at which index."""
     if word := int(error):
         code, dim, size = checks[(word & ((1 << SITE_BITS) - 1)) - 1]
@@ -426,11 +472,30 @@ def namespace(
         "_conj": torch._conj,
         "_neg_view": torch._neg_view,
         "wait": wait,
-        "check": _check,
+        "check": check_error,
     }
     return {**names, **constants, **{f"k{i}": launch for i, launch in enumerate(launches)}}
 
 
-def make_plan(partition: Partition, kernels: Mapping[Group, tuple[Kernel, ...]]) -> LaunchPlan:
-    """The plan of ``partition``. ``kernels`` has what each group launches, in order."""
-    return Planner(partition, kernels).run()
+class PlainPlanner(Planner):
+    """The plan with the least to go wrong: each kernel is waited for, and nothing is forgotten before the end."""
+
+    def _launch(self, kernel: Kernel) -> None:
+        super()._launch(kernel)
+        self._wait()
+
+    def _allocate(self, name: str, layout: Layout) -> None:
+        self.lines.append(f"{name} = {self._empty(layout)}")
+
+    def _in_place(self, node: Node, kernel: Kernel) -> str | None:
+        return None
+
+    def _retire(self) -> None:
+        pass
+
+
+def make_plan(
+    partition: Partition, kernels: Mapping[Group, tuple[Kernel, ...]], planner: type[Planner] = Planner
+) -> LaunchPlan:
+    """The plan of ``partition``, as ``planner`` writes it. ``kernels`` has what each group launches, in order."""
+    return planner(partition, kernels).run()

@@ -19,6 +19,7 @@ from torch import Tensor
 from lowering.artifacts import KernelSource
 
 from .devices import Device
+from .launcher import Kernel
 from .libraries import import_dpctl
 
 _ADDRESS = re.compile(r"(\w+)\.data_ptr\(\)")
@@ -63,7 +64,7 @@ class _Copy:
 class Staging(threading.local):
     """The copies of one plan, apart for each thread that runs it."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device) -> None:  # called in each thread, with the same argument
         self.device = device
         self.copies: dict[int, _Copy] = {}
         self.changed: set[int] = set()
@@ -92,12 +93,21 @@ class Staging(threading.local):
 
         return run
 
-    def wait(self) -> None:
-        """Wait for the device, and bring back what its kernels have written."""
-        self.device.wait()
-        for host in self.changed:
-            self.copies[host].give_back()
-        self.forget()
+    def waiting(self, wait: Callable[[], None]) -> Callable[[], None]:
+        """``wait``, and bringing back what kernels have written."""
+
+        def run() -> None:
+            wait()
+            for host in self.changed:
+                self.copies[host].give_back()
+            self.forget()
+
+        return run
+
+    def scope(self, scope: dict[str, Any], kernels: Sequence[Kernel]) -> dict[str, Any]:
+        """The globals of a plan's text that launches ``kernels``, for copies."""
+        launches = {f"k{i}": self.launching(scope[f"k{i}"], kernel.source) for i, kernel in enumerate(kernels)}
+        return {**scope, **launches, "wait": self.waiting(scope["wait"]), "address": self.address}
 
     def starting(self, call: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
         """``call`` with no copies left over from a run before."""

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
-from torch._dynamo.backends.common import aot_autograd
+from functorch.compile import make_boxed_func
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten
@@ -19,10 +18,23 @@ from aten_backend.backend import xpu_aten
 from aten_backend.observe import StageRunner, Verifier
 from aten_backend.options import Options
 from aten_backend.pipeline import Lowered, lower
-from lowering.decompose import decompositions
+from aten_backend.tracing import aot_backend
 from lowering.target import GENERIC
+from runtime.interpreted import interpreted
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def run_with(
+    compiler: Callable[[GraphModule, Sequence[Any]], Callable[..., Any]],
+    fn: Callable[..., Any],
+    *args: Any,
+    ir: str = "aten",
+    dynamic: bool | None = False,
+) -> Any:
+    """``fn(*args)`` with each of its decomposed graphs as ``compiler`` compiles it."""
+    torch._dynamo.reset()
+    return torch.compile(fn, backend=aot_backend(lambda kind: compiler, ir), dynamic=dynamic)(*args)
 
 
 def graphs_of(fn: Callable[..., Any], *args: Any, ir: str = "aten", dynamic: bool | None = False) -> list[GraphModule]:
@@ -33,16 +45,21 @@ def graphs_of(fn: Callable[..., Any], *args: Any, ir: str = "aten", dynamic: boo
         seen.append(gm)
         return make_boxed_func(gm.forward)
 
-    backend = aot_autograd(
-        fw_compiler=note,
-        bw_compiler=note,
-        inference_compiler=note,
-        decompositions=decompositions(ir),
-        partition_fn=min_cut_rematerialization_partition,
-    )
-    torch._dynamo.reset()
-    torch.compile(fn, backend=backend, dynamic=dynamic)(*args)
+    run_with(note, fn, *args, ir=ir, dynamic=dynamic)
     return seen
+
+
+def interpret(
+    fn: Callable[..., Any], *args: Any, ir: str = "aten", dynamic: bool | None = False, options: Any = None
+) -> Any:
+    """``fn(*args)`` with every kernel run by the interpreter: needs no device."""
+    chosen = Options.parse(None, {"ir": ir, **(options or {})})
+
+    def compile_one(gm: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        lowered = lower(gm, chosen, GENERIC, StageRunner((Verifier(),)), {})
+        return make_boxed_func(lambda *given: interpreted(lowered.plan)(list(given)))
+
+    return run_with(compile_one, fn, *args, ir=ir, dynamic=dynamic)
 
 
 def lowered(

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from aten_backend.comparison import align, baseline, machine, records, render, report, runner, sheets, suites
+from aten_backend.comparison import align, baseline, levels, machine, records, render, report, runner, sheets, suites
 from aten_backend.comparison import backends as named
 from aten_backend.comparison.records import Comparison
 from aten_backend.comparison.runner import Interrupted, Settings
@@ -42,7 +42,7 @@ def _add_what(command: argparse.ArgumentParser) -> None:
         "--backends",
         metavar="B,...",
         default=",".join(named.DEFAULT),
-        help="eager, xpu_aten, xpu_aten:prims, inductor, or any other that torch knows (default: %(default)s)",
+        help="eager, xpu_aten, xpu_aten:prims, xpu_inductor, inductor, or others that torch knows (%(default)s)",
     )
     command.add_argument("--ir", choices=(*named.IRS, "both"), help="how far xpu_aten's graphs are decomposed")
     command.add_argument("--list", action="store_true", help="list the workloads instead of running them")
@@ -69,6 +69,9 @@ def _add_output(command: argparse.ArgumentParser) -> None:
         "--resume", metavar="FILE", type=Path, help="as --json, but keep the workloads that FILE holds already"
     )
     command.add_argument("--show", metavar="FILE", type=Path, help="measure nothing: show what FILE holds")
+    command.add_argument(
+        "--levels", metavar="FILE", type=Path, help="measure nothing: write the kernels of xpu_aten and xpu_inductor"
+    )
     command.add_argument("--baseline", metavar="FILE", type=Path, help="tell what differs from FILE beyond noise")
     command.add_argument("--markdown", metavar="FILE", type=Path, help="write the tables as Markdown")
     command.add_argument("--html", metavar="FILE", type=Path, help="write plots and tables as one HTML file")
@@ -86,7 +89,13 @@ def run(arguments: argparse.Namespace) -> int:
     old = records.load(arguments.baseline) if arguments.baseline else None
     if arguments.show:
         return _report(arguments, console, records.load(arguments.show), old)
+    if arguments.levels and not (arguments.targets or arguments.suite):
+        levels.write(arguments.levels, levels.chosen())
+        return 0
     workloads = _workloads(arguments)
+    if arguments.levels:
+        levels.write(arguments.levels, workloads)
+        return 0
     if arguments.list:
         console.print("\n".join(workload.label for workload in workloads), markup=False, highlight=False)
         return 0

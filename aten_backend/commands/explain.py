@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 import aten_backend
@@ -20,6 +21,7 @@ def add(commands: Any) -> None:
     )
     command.add_argument("--ir", choices=("aten", "prims"), help="how far graphs are decomposed before lowering")
     command.add_argument("--json", action="store_true", help="print JSON instead of text")
+    command.add_argument("--html", metavar="FILE", type=Path, help="write a page instead of printing text")
     command.set_defaults(run=run)
 
 
@@ -27,6 +29,10 @@ def run(arguments: argparse.Namespace) -> int:
     function, args = load_target(arguments.target)
     options = {"ir": arguments.ir} if arguments.ir else {}
     explanation = aten_backend.explain(function, *args, options=options)
+    if arguments.html is not None:
+        arguments.html.write_text(explanation.to_html(), encoding="utf-8")
+        print(arguments.html)
+        return 0
     if not arguments.json:
         print(explanation)
         return 0

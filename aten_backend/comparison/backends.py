@@ -19,7 +19,7 @@ from aten_backend.options import Options
 from aten_backend.pipeline import compiler_for
 from runtime.cache import SpirvCache
 
-EAGER, AGAIN, OURS, INDUCTOR = "eager", "eager again", "xpu_aten", "inductor"
+EAGER, AGAIN, OURS, TWIN, INDUCTOR = "eager", "eager again", "xpu_aten", "xpu_inductor", "inductor"
 DEFAULT = (EAGER, OURS, INDUCTOR)
 IRS = ("aten", "prims")
 
@@ -47,8 +47,8 @@ class Backend:
         """``fn`` through torch.compile; itself for eager."""
         if self.is_eager:
             return fn
-        # The function, not its name: ours need not be installed to be compared.
-        backend: Any = xpu_aten if self.is_ours else self.name
+        # The functions, not their names: ours need not be installed to be compared.
+        backend: Any = xpu_aten if self.is_ours else _twin().xpu_inductor if self.name == TWIN else self.name
         return torch.compile(fn, backend=backend, dynamic=dynamic, options=self.options or None)
 
 
@@ -59,8 +59,8 @@ def parse(names: list[str] | tuple[str, ...], again: bool = True) -> list[Backen
         base, colon, ir = name.partition(":")
         if colon and (base != OURS or ir not in IRS):
             raise BackendError(f"{name!r} is no backend. Of ours there are {', '.join(f'{OURS}:{ir}' for ir in IRS)}.")
-        if base not in (EAGER, OURS) and base not in torch._dynamo.list_backends(exclude_tags=()):
-            known = ", ".join((EAGER, OURS, *torch._dynamo.list_backends()))
+        if base not in (EAGER, OURS, TWIN) and base not in torch._dynamo.list_backends(exclude_tags=()):
+            known = ", ".join((EAGER, OURS, TWIN, *torch._dynamo.list_backends()))
             raise BackendError(f"torch knows no backend {name!r}. Known: {known}.")
         found.append(Backend(name, {"ir": ir} if ir else {}))
         if base == EAGER and again:
@@ -77,7 +77,7 @@ def caches_in(folder: Path) -> Iterator[None]:
     try:
         compiler_for(Options.parse()).start_over(SpirvCache())
         if "torch._inductor" in sys.modules:
-            _inductor_code().clear_memory_caches()
+            inductor_code().clear_memory_caches()
         yield
     finally:
         for name, value in old.items():
@@ -93,10 +93,10 @@ def counted(backend: Backend) -> Iterator[dict[str, int]]:
     """Counts of what ``backend`` compiles meanwhile: filled at the end. Names are those of our counters."""
     counts: dict[str, int] = {}
     counters["xpu_aten"].clear()
-    if backend.name == INDUCTOR:
-        with _inductor_code().captured_code() as code:
+    if backend.name in (INDUCTOR, TWIN):
+        with inductor_code().captured_code() as code:
             yield counts
-        found = _inductor_code().count(code)
+        found = inductor_code().count(code)
         counts.update(kernels=found.kernels, launches=found.calls, loops=found.loops, extern_calls=found.extern_calls)
         return
     yield counts
@@ -106,6 +106,11 @@ def counted(backend: Backend) -> Iterator[dict[str, int]]:
                       fallback_nodes=mine["fallback_nodes"], second_stages=mine["second_stages"])  # fmt: skip
 
 
-def _inductor_code() -> Any:
-    """By name, when it is needed: importing Inductor takes seconds, and most commands do without."""
+def _twin() -> Any:
+    return importlib.import_module("aten_backend.loop_level.backend")
+
+
+def inductor_code() -> Any:
+    """The module that reads Inductor's code, by name: importing Inductor takes seconds, and most commands do
+    without."""
     return importlib.import_module("aten_backend.loop_level.inductor_code")

@@ -17,7 +17,7 @@ from torch._inductor.graph import GraphLowering
 from torch.fx import GraphModule
 
 from aten_backend.comparison.graphs.steps import ATEN, KERNEL, Built, Clock, Step, timed
-from aten_backend.loop_level.inductor_code import kernel_texts
+from aten_backend.loop_level.inductor_code import cpp_kernels
 from lowering.decompose import KEPT, decompositions
 
 
@@ -67,7 +67,7 @@ def compile_inductor(gm: GraphModule, inputs: Sequence[Any], kind: str) -> Built
 
 def _built(run: Callable[..., Any], module: Any, origins: dict[str, list[str]], names: set[str]) -> Built:
     text = Path(module.__file__).read_text(encoding="utf-8")
-    codes = kernel_texts(text)
+    codes = cpp_kernels(text)
     definition = _definition(text)
     keys = _keys(text, definition)
     steps = []

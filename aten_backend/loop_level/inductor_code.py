@@ -11,11 +11,12 @@ from unittest import mock
 from torch._inductor import utils
 from torch._inductor.graph import GraphLowering
 
-_DEFINITION = re.compile(r"^(\w+) = async_compile\.(?:cpp_pybinding|cpp|triton)\(", re.MULTILINE)
+_DEFINITION = re.compile(r"^(\w+) = (?:async_compile\.(?:cpp_pybinding|cpp|triton)|kernels\.define)\(", re.MULTILINE)
 _EXTERN = re.compile(
     r"^ +(?:[\w, ]+ = )?(?:extern_kernels|torch\.ops|aten|inductor_ops|_quantized)\.[\w.]+\(", re.MULTILINE
 )
 _KERNEL_TEXT = re.compile(r"^(\w+) = async_compile\.cpp_pybinding\(.*?'''(.*?)'''", re.MULTILINE | re.DOTALL)
+_OUR_TEXT = re.compile(r"^\w+ = kernels\.define\(.*?'''\n(.*?)'''", re.MULTILINE | re.DOTALL)
 _LOOP = re.compile(r"\s*for\s*\(int64_t x\d+=")
 _WRAPPER_END = "def get_args("
 
@@ -47,6 +48,11 @@ def clear_memory_caches() -> None:
     utils.clear_caches()
 
 
+def kernel_texts(code: Iterable[str]) -> list[str]:
+    """The texts of this project's kernels in ``code``."""
+    return [text for wrapper in dict.fromkeys(code) for text in _OUR_TEXT.findall(wrapper)]
+
+
 def count(code: Iterable[str]) -> InductorCounts:
     """Count over wrappers. A wrapper that was captured twice (generated, then loaded) counts once."""
     each = [_count_one(text) for text in dict.fromkeys(code)]
@@ -58,7 +64,7 @@ def count(code: Iterable[str]) -> InductorCounts:
     )
 
 
-def kernel_texts(text: str) -> dict[str, str]:
+def cpp_kernels(text: str) -> dict[str, str]:
     """The C++ kernels of a wrapper, by name."""
     return dict(_KERNEL_TEXT.findall(text))
 
@@ -68,8 +74,9 @@ def _count_one(text: str) -> InductorCounts:
     body = text[text.rfind("async_compile.wait(") :].partition(_WRAPPER_END)[0]
     # Triton kernels are called by their method `run`.
     calls = {name: len(re.findall(rf"^ +{name}(?:\.run)?\(", body, re.MULTILINE)) for name in names}
-    loops = sum(calls[name] * _outer_loops(kernel) for name, kernel in _KERNEL_TEXT.findall(text))
-    return InductorCounts(len(names), sum(calls.values()), loops, len(_EXTERN.findall(body)))
+    loops = {name: _outer_loops(kernel) for name, kernel in _KERNEL_TEXT.findall(text)}
+    nests = sum(count * loops.get(name, 1) for name, count in calls.items())
+    return InductorCounts(len(names), sum(calls.values()), nests, len(_EXTERN.findall(body)))
 
 
 def _outer_loops(kernel: str) -> int:

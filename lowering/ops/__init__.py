@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from . import bessel, factories, pointwise, reads, reductions, scans, scatters, special, views, windows
+from . import bessel, factories, pointwise, reads, reductions, scans, scatters, special, views, windows, writes
 from . import complex as complex_numbers
 from .externs import DELIBERATE, reason_for
 from .table import TABLE, Coords, Kind, Row, Scope, Updates
+from .writes import IN_PLACE
 
 __all__ = [
     "DELIBERATE",
+    "IN_PLACE",
     "TABLE",
     "Coords",
     "Kind",
@@ -27,4 +29,5 @@ __all__ = [
     "special",
     "views",
     "windows",
+    "writes",
 ]

@@ -18,11 +18,14 @@ NO_PLACE = "its result has no elements: ATen reports the indexes out of range"
 FREQUENCY = "counts how often each index occurs before it starts"
 HIGHER_ORDER = "control flow is kept; its bodies are compiled as graphs of their own"
 MUTATION = "writes to its argument"
+OWN_MEMORY = "writes to memory that is no input of the graph"
+OVERLAPPING = "several elements of its destination share one place"
+READS_DESTINATION = "reads what it writes to at other places"
 HALF_SUMS = "ATen adds half types up in float32, which a kernel could not keep from one update to the next"
 COLLECTIVE = "torch.distributed is the engine of collectives"
 DELIBERATE = frozenset({
     LIBRARY, RANDOM, SEQUENTIAL, DATA_DEPENDENT, DATA_LOOP, MASKED, ONE_ROW, NO_PLACE, FREQUENCY, HIGHER_ORDER,
-    MUTATION, COLLECTIVE, HALF_SUMS,
+    MUTATION, COLLECTIVE, OWN_MEMORY, OVERLAPPING, READS_DESTINATION, HALF_SUMS,
 })  # fmt: skip
 """Reasons that are choices: ATen is the right place for these ops, so they count as no fallback."""
 

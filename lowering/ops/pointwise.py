@@ -20,7 +20,7 @@ from ..dtypes import compute_name, is_lowered
 from ..faults import DIVISION
 from ..index import ONE
 from ..values import Scalar, apply, as_stored, where
-from .table import Coords, Kind, Row, Scope, register
+from .table import TABLE, Coords, Kind, Row, Scope, register
 
 Formula = Callable[..., Scalar]
 
@@ -56,7 +56,7 @@ class _Pointwise:
                 operand = as_stored(operand, promoted)
             operands.append(operand)
         if self.divides and not operands[0].is_float:
-            operands[1] = _nonzero(scope, operands[1])
+            operands[1] = nonzero(scope, operands[1])
         return self.formula(*operands).to(compute_name(graph.dtype(node)))
 
     def _compute_type(self, node: Node, arguments: list[tuple[str, Any]]) -> torch.dtype:
@@ -233,6 +233,12 @@ def _refuse_integer_power(node: Node) -> str | None:
     return None
 
 
+def formula(op: torch._ops.OpOverload) -> Formula | None:
+    """The formula of a pointwise ``op`` over values that are promoted to one type; None where the table has none."""
+    row = TABLE.get(op)
+    return row.lower.formula if row is not None and isinstance(row.lower, _Pointwise) and not row.lower.raw else None
+
+
 def _quotient(x: Scalar, y: Scalar) -> Scalar:
     """x / y towards zero; by -1 as a negation: the processor traps where the smallest integer is divided by it."""
     if x.dtype.startswith("u") or y.literal not in (None, -1):
@@ -248,7 +254,7 @@ def _rest(x: Scalar, y: Scalar) -> Scalar:
     return x.body.call("remainder", x, where(y == -1, 1, y))
 
 
-def _nonzero(scope: Scope, divisor: Scalar) -> Scalar:
+def nonzero(scope: Scope, divisor: Scalar) -> Scalar:
     """``divisor``, and one where it is zero, which the host reports after the kernel as eager does."""
     if divisor.literal:
         return divisor
@@ -367,7 +373,8 @@ def _xlogy(x: Scalar, y: Scalar) -> Scalar:
     return where(y != y, y, where(x == 0, x.body.const(0, x.dtype), x * x.body.call("log", y)))
 
 
-def _copy(scope: Scope, node: Node, coords: Coords) -> Scalar:
+def copied(scope: Scope, node: Node, coords: Coords) -> Scalar:
+    """The second argument, broadcast to the shape and in the type of the first."""
     value: Scalar = scope.operand(node.args[1], coords, len(coords))
     return value.to(compute_name(graph.dtype(node)))
 
@@ -515,7 +522,7 @@ register(
     _words("aten._to_copy prims.convert_element_type prims.device_put"),
     Row(Kind.POINTWISE, _cast, refuse=lambda n: refuse_dtypes(n) or _refuse_sparse_copy(n)),
 )
-register(["aten.copy.default"], Row(Kind.POINTWISE, _copy, refuse=refuse_dtypes))
+register(["aten.copy.default"], Row(Kind.POINTWISE, copied, refuse=refuse_dtypes))
 pointwise(
     "prims.fma",
     apply("fma"),

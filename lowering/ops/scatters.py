@@ -21,7 +21,8 @@ from ..values import Scalar, as_stored, coordinate, where
 from .externs import DATA_DEPENDENT, FREQUENCY, HALF_SUMS, MASKED, NO_PLACE, ONE_ROW, UNKNOWN
 from .pointwise import COMPLEX_PRODUCT, refuse_dtypes
 from .reads import extent, index_place, refuse_mask_index, wrapped
-from .table import Coords, Kind, Row, Scope, Updates, register
+from .table import Coords, Kind, Row, Scope, Updates, overloads, register
+from .writes import IN_PLACE, in_place, refuse_destination, refuse_own_reads
 
 LONG = 2**11
 """Updates of a single row, one after another, beyond which they are left to ATen, which does nothing beside them."""
@@ -296,12 +297,18 @@ def scatter(
     lower: Callable[[Scope, Node, Coords], Scalar] = _self,
     refuse: Callable[[Node], str | None] = lambda node: None,
 ) -> None:
-    """Rows for the space-separated op ``names``."""
+    """Rows for the space-separated op ``names``, and for their forms that write to the first argument."""
 
     def refuse_all(node: Node) -> str | None:
         return refuse_dtypes(node) or refuse(node) or _refuse(node, passes)
 
+    def refuse_in_place(node: Node) -> str | None:
+        return refuse_all(node) or refuse_destination(node) or refuse_own_reads(node)
+
     register(names.split(), Row(Kind.READ, lower, refuse=refuse_all, cost=2, updates=passes))
+    found = {op: form for op in overloads(names.split()) if (form := in_place(op)) is not None}
+    IN_PLACE.update(found)
+    register([str(form) for form in found.values()], Row(Kind.READ, lower, refuse=refuse_in_place, updates=passes))
 
 
 scatter("aten.scatter.src aten.scatter.value", _scatter("set"))

@@ -33,12 +33,18 @@ Point = Mapping[Atom, int]
 
 def verify_group(cut: Partition, group: Group, body: ir.GroupIR) -> None:
     """Types agree, indexes are over the group's axes, addresses stay inside, and every output is stored once."""
-    verify_parts(cut, group, (body,))
+    _verify_all(cut, group, (body,))
 
 
 def verify_parts(cut: Partition, group: Group, parts: Sequence[ir.GroupIR]) -> None:
     """The same of a group in several kernels, which hand each other values in scratch memory that each element of is
-    written once, and before it is read."""
+    written once, and before it is read; and what they overwrite is read nowhere else."""
+    _verify_all(cut, group, parts)
+    for body in parts:
+        _verify_overwrites(f"group({', '.join(body.ops[:3])})", body, {n.name: n for n in cut.gm.graph.nodes})
+
+
+def _verify_all(cut: Partition, group: Group, parts: Sequence[ir.GroupIR]) -> None:
     nodes = {n.name: n for n in cut.gm.graph.nodes}
     stored: list[str] = []
     ready: dict[str, Index] = {}
@@ -56,9 +62,10 @@ def verify_parts(cut: Partition, group: Group, parts: Sequence[ir.GroupIR]) -> N
             ):
                 broken(name, f"buffer {buffer.name} is no tensor of type {buffer.dtype}")
         _verify_stores(name, body, nodes)
-        _verify_updates(name, body, stored)
+        _verify_updates(name, body, nodes, stored)
         _verify_addresses(name, body, nodes)
         stored += dict.fromkeys(b.name for b in _stored(body) if b.scratch is None)
+        stored += sorted({b.name for b in _updated(body) if _is_in_place(nodes[b.name])} - set(stored))
         ready.update({b.name: b.scratch for b in _stored(body) if b.scratch is not None})
     if sorted(stored) != sorted(n.name for n in group.stored):
         broken(f"group({', '.join(parts[0].ops)})", f"it stores {stored}, its group {[n.name for n in group.stored]}")
@@ -67,6 +74,37 @@ def verify_parts(cut: Partition, group: Group, parts: Sequence[ir.GroupIR]) -> N
 def _stored(body: ir.GroupIR) -> list[ir.Buffer]:
     """The buffer of each store."""
     return [body.buffers[s.buffer] for s in body.body if isinstance(s, ir.Store)]
+
+
+def _updated(body: ir.GroupIR) -> list[ir.Buffer]:
+    """The buffer of each update."""
+    return [body.buffers[s.buffer] for s in body.body if isinstance(s, ir.Update)]
+
+
+def _is_in_place(node: Node) -> bool:
+    """Whether the node's result is in memory that was there before."""
+    return graph.destination(node) is not None
+
+
+def _verify_overwrites(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) -> None:
+    """What is read of memory that the kernel writes to is the very element that the same work-item writes."""
+    for store in (s for s in body.body if isinstance(s, (ir.Store, ir.Update))):
+        buffer = body.buffers[store.buffer]
+        if buffer.scratch is not None or not _is_in_place(nodes[buffer.name]):
+            continue
+        written = nodes[buffer.name]
+        for load in (s for s in body.body if isinstance(s, ir.Load)):
+            source = body.buffers[load.buffer]
+            if source.scratch is not None or graph.memory(nodes[source.name]) is not graph.memory(written):
+                continue
+            moved = graph.start(written) - graph.start(nodes[source.name])
+            points = _points([a for a in load.index.leaves() | store.index.leaves() if isinstance(a, (Axis, Loaded))])
+            if points is None or any(isinstance(a, Symbol) for a in load.index.leaves() | store.index.leaves()):
+                continue
+            for point in points:
+                places = [evaluate(ix, point.__getitem__) for ix in (load.index, store.index + moved)]
+                if places[0] != places[1]:
+                    broken(name, f"{source.name} is read at {load.index}, and written at {store.index + moved}")
 
 
 def _verify_types(name: str, body: ir.GroupIR, position: int, statement: ir.Statement) -> None:
@@ -193,11 +231,11 @@ def _verify_stores(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) -> No
         broken(name, f"it stores {parts[short[0].name] + 1} parts of {short[0].name}, not {short[0].width}")
 
 
-def _verify_updates(name: str, body: ir.GroupIR, stored: Sequence[str]) -> None:
+def _verify_updates(name: str, body: ir.GroupIR, nodes: Mapping[str, Node], stored: Sequence[str]) -> None:
     """What is updated is in memory by then, and two rows never write to one place."""
     for update in (s for s in body.body if isinstance(s, ir.Update)):
         buffer = body.buffers[update.buffer]
-        if buffer.name not in stored:
+        if buffer.name not in stored and not _is_in_place(nodes[buffer.name]):
             broken(name, f"{buffer.name} is updated before it is stored")
         if update.fn != "set" and update.fn not in FUNCTIONS:
             broken(name, f"{buffer.name} is updated by {update.fn}, which is no scalar function")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from torch.fx import GraphModule, Node
 
@@ -40,8 +39,8 @@ def verify_classes(gm: GraphModule, classes: Classes) -> None:
         row = TABLE.get(parent.target)
         if row is None or row.lower is None or parent not in classes.fused:
             broken("classes", f"{node.name} is fused, but the op table cannot lower it")
-        if graph.is_mutation(node):
-            broken("classes", f"{node.name} is fused, but writes to its argument")
+        if graph.is_mutation(node) and graph.memory(node).op != "placeholder":
+            broken("classes", f"{node.name} is fused, but writes to memory of the graph's own")
     for node in classes.views:
         if graph.view_source(node) is None and not graph.is_getitem(node):
             broken("classes", f"{node.name} counts as a view, but shares no memory with an argument")
@@ -114,22 +113,13 @@ def _memory(cut: Partition, node: Node) -> Iterator[tuple[Node, Node]]:
         if node in cut.classes.fused and base in cut.classes.inline:
             stack += [(a, base) for a in base.all_input_nodes if graph.is_tensor(a)]
         else:
-            yield base, reader
-
-
-def _written(node: Node) -> set[Node]:
-    values = zip(graph.bound_arguments(node), node.target._schema.arguments, strict=True)
-    nodes: list[Any] = []
-    for (_, value), argument in values:
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            nodes += value if isinstance(value, (list, tuple)) else [value]
-    return {graph.storage_base(v) for v in nodes if graph.is_tensor(v)}
+            yield graph.memory(base), reader
 
 
 def _verify_writes(cut: Partition, at: Mapping[Node, int]) -> None:
     """Readers of memory stay on their side of each write to it."""
     order = {n: i for i, n in enumerate(cut.gm.graph.nodes)}
-    writers = [(n, _written(n)) for n in at if graph.is_mutation(n)]
+    writers = [(n, {graph.memory(a) for a in graph.written(n)}) for n in at if graph.is_mutation(n)]
     if not writers:
         return
     reads = {n: list(_memory(cut, n)) for n in at}
@@ -138,7 +128,9 @@ def _verify_writes(cut: Partition, at: Mapping[Node, int]) -> None:
             for base, reader in found:
                 if base not in bases or node is writer:
                     continue
-                if (order[node] < order[writer]) != (at[node] < at[writer]):
+                # in one kernel, what is read there is read before anything is written
+                before = at[node] < at[writer] or (at[node] == at[writer] and not graph.written(node))
+                if (order[node] < order[writer]) != before:
                     broken("partition", f"{node.name} and {writer.name}, which writes {base.name}, changed places")
                 if order[reader] < order[writer] < order[node]:
                     broken(

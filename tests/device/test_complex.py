@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from numerics.policy import Work, compare
+from aten_backend.numerics.policy import Work, compare
 from support import backend, check, kernel_count, lowered
 
 pytestmark = pytest.mark.device

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from numerics.policy import Work, compare
+from aten_backend.numerics.policy import Work, compare
 from support import backend, check
 
 pytestmark = pytest.mark.device

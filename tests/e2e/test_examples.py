@@ -33,6 +33,9 @@ def test_models_make_real_input():
     assert len(set(mask.sum(1).tolist())) > 1, "padding is part of the example"
     assert len(ids.unique()) > 100
     assert model.config.num_hidden_layers == 4
+    step, args = models.bert_training()
+    loss = step(*args)
+    assert loss.requires_grad and 0.5 < loss.item() < 5  # near log 4, what guessing one of four costs
     model, (images,) = models.resnet()
     assert images.shape == (4, 3, 128, 128)
     assert not model.training

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from aten_backend import pipeline
+from aten_backend import once, pipeline
 from lowering.errors import ArtifactError
 
 
@@ -22,7 +22,7 @@ def broken_build(monkeypatch):
         raise ArtifactError("made up for this test")
 
     monkeypatch.setattr(pipeline, "build", fail)
-    monkeypatch.setattr(pipeline, "_warned", set())
+    monkeypatch.setattr(once, "_seen", set())
 
 
 def test_the_group_is_left_to_eager_with_a_warning(broken_build):

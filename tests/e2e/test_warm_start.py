@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from aten_backend.comparison import warm
+
 PROGRAM = """
 import json, sys, torch
 from torch._dynamo.utils import counters
@@ -68,3 +70,13 @@ def test_off_unless_asked_for(run):
     run(aot_cache=False)
     again = run(aot_cache=False)
     assert again["hit"] == 0 and again["compiled"] == 0  # the kernels themselves are at hand
+
+
+@pytest.mark.slow
+def test_second_training_script_traces_and_compiles_nothing(tmp_path, monkeypatch):
+    """Model and optimizer, by what ``xpu-aten warm`` runs."""
+    monkeypatch.delenv("XPU_ATEN_VERIFY")
+    cold, again = (warm.start("xpu_aten", tmp_path) for _ in range(2))
+    assert cold.graphs_traced == 2 and cold.kernels_compiled > 0
+    assert (again.graphs_traced, again.graphs_found, again.kernels_compiled) == (0, 2, 0)
+    assert again.loss == cold.loss

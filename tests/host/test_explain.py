@@ -85,3 +85,41 @@ def test_device_is_never_opened(monkeypatch):
 
     monkeypatch.setattr("runtime.devices.resolve", refuse)
     aten_backend.explain(lambda x: x + 1, torch.randn(4))
+
+
+def test_what_would_make_it_better():
+    def model(x, w):
+        y = (x * 2).exp().view(torch.int32)
+        return y.sin().t().contiguous() @ w
+
+    found = aten_backend.explain(model, torch.randn(32, 32), torch.randn(32, 32))
+    split, copy = sorted(found.advice, key=lambda a: a.kind, reverse=True)
+    assert (split.kind, copy.kind) == ("split", "copy")
+    assert "aten.view.dtype keeps the kernels of exp and" in split.text
+    assert "view" in split.source and "contiguous" in copy.source
+    assert "aten.mm.default" in copy.text and copy.bytes == 2 * 32 * 32 * 4
+    assert "what would make it better" in str(found)
+    assert json.loads(found.to_json())["advice"][0]["kind"] in ("split", "copy")
+
+
+def test_good_programs_get_no_advice():
+    assert aten_backend.explain(f, torch.randn(4, 4), torch.randn(4, 4)).advice == ()
+
+
+def test_graph_breaks_are_told():
+    def model(x):
+        y = x.sin()
+        print("here")
+        return y.cos()
+
+    found = aten_backend.explain(model, torch.randn(4))
+    assert found.graphs == 2
+    assert any(a.kind == "graph break" and "print" in a.text for a in found.advice)
+    assert aten_backend.explain(f, torch.randn(4, 4), torch.randn(4, 4)).advice == ()
+
+
+def test_the_page_holds_everything_and_loads_nothing():
+    page = aten_backend.explain(f, torch.randn(4, 4), torch.randn(4, 4)).to_html()
+    for part in ("aten.mm.default", "a tuned library call", "test_explain.py", "def ", "coverage"):
+        assert part in page
+    assert "src=" not in page and "<link" not in page

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from aten_backend import options as options_module
-from aten_backend.dump import Dump
+from aten_backend import once
+from aten_backend.dump.sinks import Folder
 from aten_backend.options import OPTION_NAMES, OptionError, Options
 
 
@@ -21,8 +21,9 @@ def parse(options=None, mode=None, **environ):
 def test_defaults():
     assert parse() == Options()
     assert Options() == Options(
-        ir="aten", device="auto", fallback="eager", autotune=False, disable_ops=(), fusion_fuel=None, verify="off",
-        dump_dir=None, cache=True, aot_cache=False, cache_dir=None, compile_workers=None, compiler_python=None,
+        ir="aten", device="auto", fallback="eager", autotune=False, disable_ops=(), disable_passes=(), fusion_fuel=None,
+        verify="off", dump_dir=None, cache=True, aot_cache=False, cache_dir=None, compile_workers=None,
+        compiler_python=None,
     )  # fmt: skip
 
 
@@ -30,13 +31,13 @@ def test_a_dump_folder_that_cannot_be_made_is_named(tmp_path):
     taken = tmp_path / "file"
     taken.touch()
     with pytest.raises(OptionError, match=r"option 'dump_dir'.*cannot be written"):
-        Dump(str(taken))("passes", None, 0.0)
+        Folder(str(taken)).open("forward")
 
 
 def test_names_are_the_promised_ones():
     assert OPTION_NAMES == (
-        "ir", "device", "fallback", "autotune", "disable_ops", "fusion_fuel", "verify", "dump_dir", "cache",
-        "aot_cache", "cache_dir", "compile_workers", "compiler_python",
+        "ir", "device", "fallback", "autotune", "disable_ops", "disable_passes", "fusion_fuel", "verify", "dump_dir",
+        "cache", "aot_cache", "cache_dir", "compile_workers", "compiler_python",
     )  # fmt: skip
 
 
@@ -99,6 +100,8 @@ GOOD = [
     ("disable_ops", "aten.gelu, prims.sum", ("aten.gelu", "prims.sum")),
     ("disable_ops", {torch.ops.aten.gelu}, ("aten.gelu",)),
     ("disable_ops", [torch.ops.aten.gelu.default], ("aten.gelu.default",)),
+    ("disable_passes", "schedule, plan", ("plan", "schedule")),
+    ("disable_passes", ["split_bias"], ("split_bias",)),
     ("fusion_fuel", 0, 0),
     ("fusion_fuel", "none", None),
     ("verify", "numerics", "numerics"),
@@ -129,6 +132,8 @@ BAD = [
     ("disable_ops", ["aten.add.Tensr"], "'aten.add.Tensr' is none"),
     ("disable_ops", ["os.path"], "'os.path' is none"),
     ("disable_ops", [lambda: 0], "operators of torch.ops"),
+    ("disable_passes", "shedule", "schedule"),
+    ("disable_passes", 3, "names"),
     ("fusion_fuel", -1, "at least 0"),
     ("fusion_fuel", True, "at least 0"),
     ("fusion_fuel", 1.5, "at least 0"),
@@ -166,7 +171,7 @@ def test_refused_environment_value_names_the_variable():
 
 
 def test_unknown_variable_warns_once(monkeypatch):
-    monkeypatch.setattr(options_module, "_warned", set())
+    monkeypatch.setattr(once, "_seen", set())
     with pytest.warns(UserWarning, match="XPU_ATEN_DUMPDIR.*Did you mean 'XPU_ATEN_DUMP_DIR'"):
         parse(XPU_ATEN_DUMPDIR="x")
     with warnings.catch_warnings():
@@ -181,6 +186,7 @@ CHANGED = {
     "fallback": ("error", False),
     "autotune": (True, True),
     "disable_ops": (("aten.gelu",), True),
+    "disable_passes": (("plan",), True),
     "fusion_fuel": (1, True),
     "verify": ("artifacts", False),
     "dump_dir": ("d", False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import logging
 import os
 import pathlib
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from lowering.artifacts import KernelSource, Param
-from runtime.cache import CompiledKernel, KernelKey, SpirvCache, decode, default_dir, encode, kernel_key, read_parts
+from runtime.cache import CompiledKernel, KernelKey, SpirvCache, decode, default_dir, encode, kernel_key, read_key
 
 KERNEL = CompiledKernel("k_1", "entry", bytes(range(256)) * 20, "define void @k()\n" * 50, b"native" * 9, "a CPU")
 SOURCE = KernelSource("k_1", "def k_1(item, x): pass", (Param("x", "pointer", "float32"),), 1)
@@ -75,12 +76,13 @@ def test_a_damaged_file_explains_a_miss(tmp_path: pathlib.Path) -> None:
     cache = SpirvCache(tmp_path)
     cache.store(KEYS[0], KERNEL)
     path = cache.path(KEYS[0])
-    assert read_parts(path) == KEYS[0].parts
+    with open(path, "rb") as file:
+        assert read_key(file).parts == KEYS[0].parts
     path.write_bytes(path.read_bytes()[:-1])
     assert "damaged" in cache.why_missing(KEYS[0])
     path.write_bytes(b"?")
     with pytest.raises(ValueError):
-        read_parts(path)
+        read_key(io.BytesIO(path.read_bytes()))
     assert "no kernel of this name" in cache.why_missing(KEYS[0])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import enum
 import itertools
@@ -21,9 +22,9 @@ from torch.testing._internal.opinfo.core import BinaryUfuncInfo, OpInfo, UnaryUf
 from torch.utils._pytree import tree_flatten, tree_map
 
 import aten_backend.backend as backend_module
+from aten_backend.numerics.policy import Work, compare, work_of
 from aten_backend.observe import StageRunner
 from lowering.partition import Partition
-from numerics.policy import Work, compare, work_of
 
 OPS: dict[str, OpInfo] = {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
 """Every op of the database by its name and variant."""
@@ -75,12 +76,23 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """A call of an op: ``fn(*args, **kwargs)``."""
+    """A call of an op or a module: ``fn(*args, **kwargs)``. With ``backward``, the gradients of the results, made
+    unique by ``process``, count as results too, and a module's buffers."""
 
     name: str
     fn: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    backward: bool = False
+    pointwise: bool = False
+    process: Callable[[Any], Any] = lambda result: result
+
+    def fresh(self, dtype: torch.dtype | None = None) -> Callable[..., Any]:
+        """What to call: of a module a copy, which has parameters and statistics of its own, in ``dtype``."""
+        if not isinstance(self.fn, torch.nn.Module):
+            return self.fn
+        module = copy.deepcopy(self.fn)
+        return module if dtype is None else module.to(dtype)
 
     def tensors(self) -> list[torch.Tensor]:
         """All tensors among the arguments."""
@@ -95,12 +107,15 @@ def seed_all(text: str) -> None:
     np.random.seed(number % 2**32)
 
 
-def samples(name: str, dtype: torch.dtype, count: int) -> Iterator[Sample]:
+def samples(name: str, dtype: torch.dtype, count: int, backward: bool = False) -> Iterator[Sample]:
     """The first ``count`` samples of op ``name``."""
     op = OPS[name]
     seed_all(f"{name} {dtype}")
-    for position, s in enumerate(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), count)):
-        yield Sample(str(position), op.op, (s.input, *s.args), dict(s.kwargs))
+    for position, s in enumerate(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=backward), count)):
+        yield Sample(
+            str(position), op.op, (s.input, *s.args), dict(s.kwargs), backward, not backward and is_pointwise(op),
+            s.output_process_fn_grad,
+        )  # fmt: skip
 
 
 def is_pointwise(op: OpInfo) -> bool:
@@ -186,22 +201,41 @@ def _flat(result: Any) -> list[Any]:
 
 
 def _copies(sample: Sample) -> tuple[Any, Any]:
-    """Arguments with the same strides and offsets that a call may overwrite."""
+    """Arguments with the same strides and offsets that a call may overwrite, leaves for autograd."""
 
-    def copy(t: torch.Tensor) -> torch.Tensor:
+    def copied(t: torch.Tensor) -> torch.Tensor:
         if t.layout is not torch.strided or t.is_quantized or type(t) is not torch.Tensor or t.is_conj() or t.is_neg():
-            return t.clone() if type(t) is torch.Tensor else t
+            return t.detach().clone().requires_grad_(t.requires_grad) if type(t) is torch.Tensor else t
         whole = t.untyped_storage().clone()
-        return torch.empty(0, dtype=t.dtype).set_(whole, t.storage_offset(), t.size(), t.stride())
+        new = torch.empty(0, dtype=t.dtype).set_(whole, t.storage_offset(), t.size(), t.stride())
+        return new.requires_grad_(t.requires_grad)
 
-    return _map_tensors(copy, (sample.args, sample.kwargs))
+    return _map_tensors(copied, (sample.args, sample.kwargs))
 
 
-def _call(fn: Callable[..., Any], sample: Sample, args: Any, kwargs: Any) -> list[Any]:
+def _call(fn: Callable[..., Any], sample: Sample, args: Any, kwargs: Any, module: Any = None) -> list[Any]:
+    """Results of ``fn``; with ``sample.backward`` gradients and the buffers of ``module`` too."""
     seed_all(sample.name)
-    with torch.no_grad(), warnings.catch_warnings():
+    with torch.set_grad_enabled(sample.backward), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _flat(fn(*args, **kwargs))
+        result = fn(*args, **kwargs)
+        found = _flat(result)
+        if not sample.backward:
+            return found
+        state = module if isinstance(module, torch.nn.Module) else torch.nn.Module()
+        leaves = [v for v in _flat((args, kwargs)) if isinstance(v, torch.Tensor) and v.requires_grad]
+        gradients = _gradients(_flat(sample.process(result)), [*leaves, *state.parameters()])
+        found = [v.detach() if isinstance(v, torch.Tensor) else v for v in found]
+        return [*found, *gradients, *state.buffers()]
+
+
+def _gradients(results: list[Any], leaves: list[torch.Tensor]) -> list[torch.Tensor | None]:
+    """The gradient at each leaf for results that count more towards their end."""
+    roots = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
+    if not roots or not leaves:
+        return []
+    weights = [torch.linspace(0.5, 1.5, max(r.numel(), 1))[: r.numel()].view(r.shape).to(r.dtype) for r in roots]
+    return list(torch.autograd.grad(roots, leaves, weights, allow_unused=True))
 
 
 def _reference(sample: Sample) -> list[Any] | None:
@@ -209,14 +243,16 @@ def _reference(sample: Sample) -> list[Any] | None:
 
     def widen(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return value.to(WIDER.get(value.dtype, value.dtype))
+            wide = value.detach().to(WIDER.get(value.dtype, value.dtype))
+            return wide.requires_grad_(value.requires_grad)
         return WIDER.get(value, value) if isinstance(value, torch.dtype) else value
 
     args, kwargs = tree_map(widen, _copies(sample))
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
+    fn = sample.fresh(torch.float64)
     try:
-        return _call(sample.fn, sample, args, kwargs)
+        return _call(fn, sample, args, kwargs, fn)
     except Exception:
         return None
     finally:
@@ -227,25 +263,32 @@ def compiled(sample: Sample, backend: Any, dynamic: bool) -> list[Any]:
     """The sample's results under ``backend``."""
     torch._dynamo.reset()
     args, kwargs = _copies(sample)
+    fn = sample.fresh()
 
     def call(*args: Any) -> Any:
-        return sample.fn(*args, **kwargs)
+        return fn(*args, **kwargs)
 
-    return _call(torch.compile(call, backend=backend, dynamic=True if dynamic else None), sample, args, {})
+    run = torch.compile(call, backend=backend, dynamic=True if dynamic else None)
+    return _call(lambda *args, **_: run(*args), sample, args, kwargs, fn)
 
 
-def judge(name: str, sample: Sample, dynamic: bool = False) -> Outcome:
-    """Run one sample in eager and compiled, and compare."""
+def run_eager(sample: Sample) -> list[Any]:
     args, kwargs = _copies(sample)
+    fn = sample.fresh()
+    return _call(fn, sample, args, kwargs, fn)
+
+
+def judge(name: str, sample: Sample, dynamic: bool = False, backend: str = "xpu_aten") -> Outcome:
+    """Run one sample in eager and compiled by ``backend``, and compare."""
     try:
-        eager = _call(sample.fn, sample, args, kwargs)
+        eager = run_eager(sample)
     except Exception as error:
         return Outcome(name, sample.name, Verdict.SKIPPED, f"eager raises {_brief(error)}")
-    work = work_of([*sample.tensors(), *eager], is_pointwise(OPS[name]))
+    work = work_of([*sample.tensors(), *eager], sample.pointwise)
     record = _Record()
     try:
         with _watched(record):
-            ours = compiled(sample, backend_module.xpu_aten, dynamic)
+            ours = compiled(sample, backend_module.xpu_aten if backend == "xpu_aten" else backend, dynamic)
     except Exception as error:
         verdict, detail = Verdict.ERROR, _brief(error)
     else:
@@ -258,6 +301,8 @@ def judge(name: str, sample: Sample, dynamic: bool = False) -> Outcome:
         verdict, detail = Verdict.KNOWN, reason
     if verdict in (Verdict.WRONG, Verdict.ERROR) and (excuse := _excuse(sample, eager, work, dynamic)):
         verdict, detail = Verdict.SKIPPED, excuse
+    if verdict is Verdict.ERROR and backend == "xpu_inductor" and (excuse := _raises(sample, "inductor", dynamic)):
+        verdict, detail = Verdict.SKIPPED, excuse
     return _with_record(Outcome(name, sample.name, verdict, detail or ""), record)
 
 
@@ -265,17 +310,24 @@ def _zeroed(results: list[Any]) -> list[Any]:
     return [torch.zeros_like(r) if isinstance(r, torch.Tensor) else r for r in results]
 
 
+def _raises(sample: Sample, backend: str, dynamic: bool) -> str | None:
+    """What ``backend`` raises, if it does."""
+    try:
+        compiled(sample, backend, dynamic)
+    except Exception as error:
+        return f"{backend} raises {_brief(error)}"
+    return None
+
+
 def _excuse(sample: Sample, eager: list[Any], work: Work, dynamic: bool) -> str | None:
     """Why a difference is none of ours: plain tracing has it too, or eager does not repeat itself."""
-    try:
-        traced = compiled(sample, "aot_eager", dynamic)
-    except Exception as error:
-        return f"aot_eager raises {_brief(error)}"
+    if raised := _raises(sample, "aot_eager", dynamic):
+        return raised
+    traced = compiled(sample, "aot_eager", dynamic)
     fault = compare(traced, eager, _reference(sample), work)
     if fault:
         return f"aot_eager differs too: {fault}"
-    args, kwargs = _copies(sample)
-    again = compare(_call(sample.fn, sample, args, kwargs), eager, None, work)
+    again = compare(run_eager(sample), eager, None, work)
     return f"eager differs from itself: {again}" if again else None
 
 

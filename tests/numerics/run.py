@@ -1,6 +1,9 @@
-"""The whole OpInfo database through the compiler, by one command.
+"""PyTorch's OpInfo database through the compiler, by one command.
 
     python tests/numerics/run.py --dtype float32 --samples 4 --shuffle --jobs 2 --json result.json
+
+``--backward`` judges gradients too, ``--modules`` takes PyTorch's database of modules instead (train and eval, forward
+and backward).
 
 Ops run in child processes, so that a crash costs one op and is reported as one. Ends with 1 when anything is wrong.
 """
@@ -21,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Iterable
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -33,6 +37,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dtype", default="float32", help="torch dtype of the samples")
+    parser.add_argument("--backend", choices=("xpu_aten", "xpu_inductor"), default="xpu_aten")
     parser.add_argument("--samples", type=int, default=4, help="samples an op, the first ones")
     parser.add_argument("--ops", default="", help="regular expression that an op's name must match")
     parser.add_argument("--shuffle", action="store_true", help="run the ops in another order (fixed by --seed)")
@@ -40,6 +45,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--part", default="1/1", help="i/n: run the i-th of n parts")
     parser.add_argument("--dynamic", action="store_true", help="compile with dynamic=True")
     parser.add_argument("--layouts", action="store_true", help="one sample, in several layouts of its arguments")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--backward", action="store_true", help="gradients are judged as well")
+    what.add_argument("--modules", action="store_true", help="modules instead of ops, forward and backward")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=180, help="seconds an op may take")
     parser.add_argument("--json", type=pathlib.Path, help="where the outcomes go")
@@ -61,6 +69,7 @@ def child(options: argparse.Namespace) -> None:
 
     from numerics import opinfo
 
+    find = sample_source(options)
     torch.set_num_threads(1)
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10_000
     answers = os.fdopen(os.dup(1), "w")
@@ -68,12 +77,22 @@ def child(options: argparse.Namespace) -> None:
     dtype = getattr(torch, options.dtype)
     for line in sys.stdin:
         name = line.strip()
-        source = opinfo.layout_samples(name, dtype) if options.layouts else opinfo.samples(name, dtype, options.samples)
         rows = []
-        for sample in source:
-            outcome = dataclasses.asdict(opinfo.judge(name, sample, options.dynamic))
+        for sample in find(name, dtype):
+            outcome = dataclasses.asdict(opinfo.judge(name, sample, options.dynamic, options.backend))
             rows.append({**outcome, "verdict": outcome["verdict"].value})
         print(json.dumps(rows), file=answers, flush=True)
+
+
+def sample_source(options: argparse.Namespace) -> Callable[[str, Any], Iterable[Any]]:
+    """What gives the samples of a name in a type."""
+    from numerics import modules, opinfo
+
+    if options.modules:
+        return lambda name, dtype: modules.samples(name, dtype, options.samples)
+    if options.layouts:
+        return opinfo.layout_samples
+    return lambda name, dtype: opinfo.samples(name, dtype, options.samples, options.backward)
 
 
 # ---- the parent ------------------------------------------------------------------------------------------------------
@@ -133,10 +152,17 @@ def chosen_ops(options: argparse.Namespace) -> list[str]:
     """Names of the ops to run, in order."""
     import torch
 
+    from numerics.modules import MODULES
     from numerics.opinfo import OPS
 
     dtype = getattr(torch, options.dtype)
-    names = [n for n, op in OPS.items() if re.search(options.ops, n) and dtype in op.supported_dtypes("cpu")]
+    if options.modules:
+        names = [n for n, (info, _) in MODULES.items() if dtype in info.dtypes]
+    else:
+        names = [n for n, op in OPS.items() if dtype in op.supported_dtypes("cpu")]
+    if options.backward:
+        names = [n for n in names if OPS[n].supports_autograd and dtype in OPS[n].supported_backward_dtypes("cpu")]
+    names = [n for n in names if re.search(options.ops, n)]
     if options.shuffle:
         random.Random(options.seed).shuffle(names)
     part, parts = map(int, options.part.split("/"))

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from numerics.policy import Work, compare, work_of
+from aten_backend.numerics.policy import Work, compare, work_of
 
 POINTWISE = Work(pointwise=True)
 

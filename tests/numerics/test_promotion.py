@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from aten_backend.backend import xpu_aten
-from numerics.policy import compare, work_of
+from aten_backend.numerics.policy import compare, work_of
 
 pytestmark = pytest.mark.device
 

@@ -25,11 +25,16 @@ def tokens(rows: int, length: int) -> torch.Tensor:
     return torch.randint(1000, (rows, length))
 
 
-def bert() -> Case:
+def bert_model(**changes: Any) -> Any:
+    """The encoder that is used here and in training."""
     package = transformers()
     config = package.BertConfig(vocab_size=1000, hidden_size=384, num_hidden_layers=4, num_attention_heads=6,
-                                intermediate_size=1536, max_position_embeddings=128)  # fmt: skip
-    return Case(package.BertModel(config).eval(), ((tokens(4, 128),),))
+                                intermediate_size=1536, max_position_embeddings=128, **changes)  # fmt: skip
+    return package.BertModel(config)
+
+
+def bert() -> Case:
+    return Case(bert_model().eval(), ((tokens(4, 128),),))
 
 
 def llama() -> Case:

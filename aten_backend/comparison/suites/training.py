@@ -52,6 +52,13 @@ def t5() -> Case:
     return Case(models.t5_model().train(), ((),), {"input_ids": ids, "labels": ids, "use_cache": False}, train=True)
 
 
+def bert() -> Case:
+    ids = models.tokens(2, 64)
+    return Case(
+        models.bert_model(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).train(), ((ids,),), train=True
+    )
+
+
 def resnet() -> Case:
     return Case(models.resnet_model().train(), ((torch.randn(4, 3, 128, 128),),), train=True)
 
@@ -60,6 +67,7 @@ WORKLOADS = (
     Workload("training", "cross_entropy", cross_entropy, weight=3.0),
     Workload("training", "Linear-GELU-LayerNorm-Linear", feedforward, weight=3.0),
     Workload("training", "GPT-2 step", gpt2, weight=20.0),
+    Workload("training", "BERT step", bert, weight=15.0),
     Workload("training", "T5 step", t5, weight=25.0),
     Workload("training", "ResNet-18 step", resnet, weight=20.0),
 )

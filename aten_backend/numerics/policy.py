@@ -1,4 +1,5 @@
-"""THE numerics policy: when a compiled result counts as right. Every test of numbers uses ``compare``.
+"""THE numerics policy: when a compiled result counts as right. Every test of numbers, ``verify="numerics"`` and
+`xpu-aten bisect` use it.
 
 1. Same dtype, shape, layout, and strides (along dimensions of more than one element) as eager.
 2. Integers, bools and indexes: equal to eager's, bit for bit. Where they are made from half types (whose steps we
@@ -44,15 +45,27 @@ class Work:
     halves: bool = False
 
 
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """What is wrong with a result: ``text`` says it; ``result`` is its position, ``index`` the first wrong element's
+    (None where type or layout are wrong), ``values`` that element compiled, in eager and, if there is one, in
+    float64."""
+
+    text: str
+    result: int = 0
+    index: tuple[int, ...] | None = None
+    values: tuple[Any, ...] = ()
+
+
 def work_of(inputs: Iterable[Any], pointwise: bool) -> Work:
     """The work behind an op that reads the tensors ``inputs``."""
     tensors = [t for t in inputs if isinstance(t, torch.Tensor) and t.layout is torch.strided and t.numel()]
     length = max((t.numel() for t in tensors), default=1)
-    magnitude = max((_magnitude(t) for t in tensors), default=1.0)
-    return Work(pointwise, length, magnitude, any(t.dtype in HALVES for t in tensors))
+    largest = max((magnitude(t) for t in tensors), default=1.0)
+    return Work(pointwise, length, largest, any(t.dtype in HALVES for t in tensors))
 
 
-def _magnitude(t: torch.Tensor) -> float:
+def magnitude(t: torch.Tensor) -> float:
     """The largest finite magnitude in ``t``."""
     t = torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
     values = t.detach().to(torch.float64).abs()
@@ -61,36 +74,42 @@ def _magnitude(t: torch.Tensor) -> float:
 
 
 def compare(compiled: Any, eager: Any, reference: Any, work: Work) -> str | None:
-    """What is wrong with ``compiled``, or None. Each is a flat list of results; ``reference`` may be None."""
+    """What is wrong with ``compiled``, or None, as text."""
+    fault = judge(compiled, eager, reference, work)
+    if fault is None:
+        return None
+    return f"result {fault.result}: {fault.text}" if len(eager) > 1 and len(compiled) == len(eager) else fault.text
+
+
+def judge(compiled: Any, eager: Any, reference: Any, work: Work) -> Fault | None:
+    """What is wrong with ``compiled``, or None. Each is a flat list of results; ``reference`` may be None, as may be
+    its entries."""
     if len(compiled) != len(eager):
-        return f"{len(compiled)} results instead of {len(eager)}"
+        return Fault(f"{len(compiled)} results instead of {len(eager)}")
     if reference is None or len(reference) != len(eager):
         reference = [None] * len(eager)
     for position, (ours, theirs, ref) in enumerate(zip(compiled, eager, reference, strict=True)):
         fault = _compare_one(ours, theirs, ref, work)
         if fault is not None:
-            return f"result {position}: {fault}" if len(eager) > 1 else fault
+            return dataclasses.replace(fault, result=position)
     return None
 
 
-def _compare_one(ours: Any, theirs: Any, ref: Any, work: Work) -> str | None:
+def _compare_one(ours: Any, theirs: Any, ref: Any, work: Work) -> Fault | None:
     if not isinstance(theirs, torch.Tensor):
-        return (
-            None
-            if type(ours) is type(theirs) and (ours == theirs or ours != ours)
-            else f"{ours!r} instead of {theirs!r}"
-        )
+        same = type(ours) is type(theirs) and (ours == theirs or ours != ours)
+        return None if same else Fault(f"{ours!r} instead of {theirs!r}")
     if not isinstance(ours, torch.Tensor):
-        return f"{type(ours).__name__} instead of a tensor"
+        return Fault(f"{type(ours).__name__} instead of a tensor")
     return _layout_fault(ours, theirs) or _value_fault(ours, theirs, ref, work)
 
 
-def _layout_fault(ours: torch.Tensor, theirs: torch.Tensor) -> str | None:
+def _layout_fault(ours: torch.Tensor, theirs: torch.Tensor) -> Fault | None:
     for what in ("dtype", "shape", "layout"):
         if getattr(ours, what) != getattr(theirs, what):
-            return f"{what} {getattr(ours, what)} instead of {getattr(theirs, what)}"
+            return Fault(f"{what} {getattr(ours, what)} instead of {getattr(theirs, what)}")
     if theirs.layout is torch.strided and theirs.numel() and _walked(ours) != _walked(theirs):
-        return f"strides {ours.stride()} instead of {theirs.stride()} for shape {tuple(theirs.shape)}"
+        return Fault(f"strides {ours.stride()} instead of {theirs.stride()} for shape {tuple(theirs.shape)}")
     return None
 
 
@@ -99,7 +118,7 @@ def _walked(t: torch.Tensor) -> list[int]:
     return [stride for size, stride in zip(t.shape, t.stride(), strict=True) if size > 1]
 
 
-def _value_fault(ours: torch.Tensor, theirs: torch.Tensor, ref: Any, work: Work) -> str | None:
+def _value_fault(ours: torch.Tensor, theirs: torch.Tensor, ref: Any, work: Work) -> Fault | None:
     if theirs.layout is not torch.strided:
         ours, theirs, ref = ours.to_dense(), theirs.to_dense(), None
     if theirs.is_quantized:
@@ -119,7 +138,7 @@ def _parts(t: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(t.resolve_conj().resolve_neg())
 
 
-def _exact_fault(ours: torch.Tensor, theirs: torch.Tensor, ref: Any) -> str | None:
+def _exact_fault(ours: torch.Tensor, theirs: torch.Tensor, ref: Any) -> Fault | None:
     wrong = ours != theirs
     if isinstance(ref, torch.Tensor) and ref.dtype == theirs.dtype and ref.shape == theirs.shape:
         wrong = wrong & (ours != ref)
@@ -134,7 +153,7 @@ def steps(ref: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def _float_fault(
     ours: torch.Tensor, theirs: torch.Tensor, ref: torch.Tensor | None, work: Work, in_pairs: bool = False
-) -> str | None:
+) -> Fault | None:
     dtype, factor = theirs.dtype, 1 if ref is not None else 2
     ours64, theirs64 = ours.detach().double(), theirs.detach().double()
     ref64 = theirs64 if ref is None else ref.detach().double()
@@ -143,7 +162,7 @@ def _float_fault(
     if work.pointwise:
         tolerance = factor * ULPS * steps(_larger_part(ref64) if in_pairs else ref64, dtype)
     else:
-        scale = torch.clamp(ref64.abs(), min=max(work.magnitude, _magnitude(ref64)))
+        scale = torch.clamp(ref64.abs(), min=max(work.magnitude, magnitude(ref64)))
         tolerance = factor * ULPS * math.sqrt(work.length) * steps(scale, dtype)
         finite = allowed[torch.isfinite(allowed)]
         allowed = torch.where(torch.isfinite(allowed), finite.max() if finite.numel() else 0.0, 0.0)
@@ -161,10 +180,13 @@ def _larger_part(pairs: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isfinite(pairs), pairs.abs(), 0.0).amax(-1, keepdim=True).expand_as(pairs)
 
 
-def _report(ours: torch.Tensor, theirs: torch.Tensor, ref: torch.Tensor | None, wrong: torch.Tensor) -> str:
+def _report(ours: torch.Tensor, theirs: torch.Tensor, ref: torch.Tensor | None, wrong: torch.Tensor) -> Fault:
     at = wrong.nonzero()[0]
     place: Sequence[int] = at.tolist()
     index = tuple(place)
     counts = f"{int(wrong.sum())} of {wrong.numel()} elements differ"
     text = f"{counts}, first at {place}: {ours[index].item()!r} instead of {theirs[index].item()!r}"
-    return text if ref is None else f"{text} (float64: {ref[index].item()!r})"
+    values: tuple[Any, ...] = ours[index].item(), theirs[index].item()
+    if ref is None:
+        return Fault(text, 0, index, values)
+    return Fault(f"{text} (float64: {ref[index].item()!r})", 0, index, (*values, ref[index].item()))

@@ -1,0 +1,110 @@
+"""The kernels that both levels make of the same workloads, side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from aten_backend.comparison import suites
+from aten_backend.comparison.backends import OURS, TWIN, Backend, caches_in, inductor_code
+from aten_backend.comparison.subject import Subject
+from aten_backend.comparison.workloads import Workload
+
+CHOSEN = (
+    "fusion/gelu(x+b)*z 256x768",
+    "fusion/softmax 2048x4096",
+    "fusion/layer_norm(x+y)",
+    "fusion/sum of squares, columns",
+    "fusion/rotary embedding",
+    "training/BERT step",
+)
+"""What is shown unless workloads are named."""
+
+MARKER = "<!-- kernels: what follows is written by `xpu-aten compare --levels` -->"
+"""Where the kernels begin in a page that has other text, too."""
+
+SHOWN = 4
+"""Kernels up to which all texts are shown; of more only the names are."""
+
+_NAME = re.compile(r"(?<!np\.)\b[a-z]+\d+\b(?!\()")
+
+
+def chosen() -> list[Workload]:
+    """The workloads of CHOSEN."""
+    return [next(w for w in suites.select([label.partition("/")[0]], "") if w.label == label) for label in CHOSEN]
+
+
+def kernels_of(workload: Workload, name: str) -> list[str]:
+    """The text of each distinct kernel that the backend ``name`` makes of ``workload``, backward graphs included."""
+    case = workload.make()
+    with _texts(name) as (backend, texts):
+        Subject(workload, case, backend).compile_warm()  # the call that does not count kernels by itself
+    return list(dict.fromkeys(texts))
+
+
+@contextlib.contextmanager
+def _texts(name: str) -> Iterator[tuple[Backend, list[str]]]:
+    """A backend, and the texts of the kernels that it has emitted, filled at the end."""
+    texts: list[str] = []
+    with tempfile.TemporaryDirectory() as folder, caches_in(Path(folder) / "caches"):
+        if name == OURS:
+            yield Backend(name, {"dump_dir": folder}), texts
+            written = sorted(Path(folder).glob("*/*_emit.py"))
+            texts += [t for file in written for t in re.findall(r"^def .*?(?=^def |\Z)", file.read_text(), re.M | re.S)]
+        else:
+            with inductor_code().captured_code() as code:
+                yield Backend(name), texts
+            texts += inductor_code().kernel_texts(code)
+    texts[:] = [t.rstrip() + "\n" for t in texts]
+
+
+def canonical(text: str) -> str:
+    """The body of a kernel with its variables numbered in the order in which they occur."""
+    known: dict[str, str] = {}
+    body = text.partition("\n")[2]
+    return _NAME.sub(lambda found: known.setdefault(found[0], f"t{len(known)}"), body)
+
+
+def section(workload: Workload) -> str:
+    """One workload in Markdown."""
+    mine, theirs = kernels_of(workload, OURS), kernels_of(workload, TWIN)
+    known = {canonical(t): t for t in theirs}
+    shared = [t for t in mine if canonical(t) in known]
+    lines = [f"### {workload.name}", "", f"{OURS}: {_count(mine)}; {TWIN}: {_count(theirs)}; {len(shared)} the same."]
+    if max(len(mine), len(theirs)) > SHOWN:
+        lines += ["", f"| {OURS} | {TWIN} |", "|---|---|"]
+        rest = [t for t in theirs if canonical(t) not in {canonical(s) for s in shared}]
+        lines += [f"| `{_name(t)}` | the same |" for t in shared]
+        alone = [t for t in mine if t not in shared]
+        for n in range(max(len(alone), len(rest))):
+            left, right = (f"`{_name(side[n])}`" if n < len(side) else "" for side in (alone, rest))
+            lines.append(f"| {left} | {right} |")
+        return "\n".join(lines) + "\n"
+    for text in mine:
+        lines += ["", "At both levels, but for names:" if text in shared else f"{OURS}:", *_block(text)]
+    for text in theirs:
+        if canonical(text) not in {canonical(s) for s in shared}:
+            lines += ["", f"{TWIN}:", *_block(text)]
+    return "\n".join(lines) + "\n"
+
+
+def _block(text: str) -> list[str]:
+    return ["", "```python", text.rstrip(), "```"]
+
+
+def _count(texts: Sequence[str]) -> str:
+    return f"{len(texts)} kernel{'' if len(texts) == 1 else 's'}"
+
+
+def _name(text: str) -> str:
+    return text.removeprefix("def ").partition("(")[0]
+
+
+def write(path: Path, workloads: Sequence[Workload]) -> None:
+    """Write the kernels of ``workloads`` into the page at ``path``, after its marker if it has one."""
+    before = path.read_text(encoding="utf-8").partition(MARKER)[0] if path.exists() else "# Kernels of both levels\n\n"
+    sections = "\n".join(section(w) for w in workloads)
+    path.write_text(f"{before}{MARKER}\n\n{sections}", encoding="utf-8")

@@ -1,0 +1,34 @@
+"""The settings under which AOTAutograd makes the graphs that the lowering takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from functorch.compile import min_cut_rematerialization_partition
+from torch._dynamo.backends.common import aot_autograd
+from torch.fx import GraphModule
+
+from lowering.decompose import decompositions
+
+COMPILERS = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
+"""AOTAutograd's arguments, and the kinds of graph that it gives to each."""
+
+
+def aot_backend(
+    compiler: Callable[[str], Callable[..., Any]], ir: str, joint: Callable[[GraphModule], object] = lambda gm: None
+) -> Callable[..., Any]:
+    """A TorchDynamo backend that gives each graph, decomposed to ``ir``, to the ``compiler`` of its kind: "forward",
+    "backward" or "inference". ``joint`` is shown each graph of forward and backward before it is cut in two. Writes to
+    inputs stay in the graphs: the lowering makes them where the values are computed."""
+
+    def cut(both: GraphModule, *args: Any, **kwargs: Any) -> Any:
+        joint(both)
+        return min_cut_rematerialization_partition(both, *args, **kwargs)
+
+    return aot_autograd(
+        **{name: compiler(kind) for name, kind in COMPILERS.items()},
+        decompositions=decompositions(ir),
+        partition_fn=cut,
+        keep_inference_input_mutations=True,
+    )

@@ -1,0 +1,72 @@
+"""`xpu-aten bisect` with faults planted in the compiler: the culprit is named, and a small script shows it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import ROOT
+
+PLANTED = Path(__file__).with_name("planted")
+SMALL = f"{PLANTED / 'small.py'}:target"
+
+pytestmark = [pytest.mark.device, pytest.mark.slow]
+
+FAULTS = {
+    "op_row": ("op", "aten.gelu.default"),
+    "schedule": ("step", "schedule"),
+    "graph_pass": ("step", "split_bias"),
+    "plan": ("step", "plan"),
+    "simplify": ("step", "simplify"),
+}
+
+
+def bisect(*arguments: str) -> tuple[int, dict]:
+    command = [sys.executable, "-m", "aten_backend.cli", "bisect", "--json", *arguments]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900)
+    assert ended.returncode in (0, 1), ended.stderr
+    return ended.returncode, json.loads(ended.stdout)
+
+
+def test_nothing_is_wrong(tmp_path):
+    code, found = bisect(SMALL, "--out", str(tmp_path), "--train")
+    assert code == 0
+    assert found is None
+
+
+@pytest.mark.parametrize(
+    ("name", "symptom", "culprit"),
+    [
+        ("op_row", "wrong numbers", ("op", "aten.gelu.default")),
+        ("crash", "crash", ("op", "aten.gelu.default")),
+        ("no_compile", "compile failure", ("op", "aten.gelu.default")),
+    ],
+)
+def test_other_symptoms_and_dynamic_sizes(name, symptom, culprit, tmp_path):
+    plugin = str(PLANTED / f"{name}.py")
+    code, found = bisect(SMALL, "--plugin", plugin, "--out", str(tmp_path), "--dynamic")
+    assert code == 1
+    assert found["symptom"] == symptom
+    assert (found["culprit"]["kind"], found["culprit"]["name"]) == culprit
+    assert found["reproduces"]
+    assert len(found["ops"]) <= 3
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_culprit_is_named_and_shown(name, tmp_path):
+    plugin = str(PLANTED / f"{name}.py")
+    code, found = bisect("examples/models.py:bert", "--plugin", plugin, "--out", str(tmp_path))
+    assert code == 1
+    assert (found["culprit"]["kind"], found["culprit"]["name"]) == FAULTS[name]
+    assert found["culprit"]["confirmed"]
+    assert 1 <= len(found["ops"]) <= 10
+    assert found["reproduces"]
+    script = Path(found["script"])
+    without = script.with_name("without_the_fault.py")  # the same without the plugin shows nothing
+    without.write_text(script.read_text().replace(f"load_plugin({plugin!r})", ""))
+    assert subprocess.run([sys.executable, without], capture_output=True, check=False).returncode == 0

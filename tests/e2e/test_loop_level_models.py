@@ -1,0 +1,34 @@
+"""Models and training steps through xpu_inductor: stock Inductor's numbers, in no more launches than it has loops."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from aten_backend.comparison import suites
+from aten_backend.comparison.backends import Backend, inductor_code
+from aten_backend.comparison.distance import distance
+from aten_backend.comparison.subject import Subject
+
+pytestmark = [pytest.mark.device, pytest.mark.models, pytest.mark.slow]
+
+LABELS = ("models/BERT", "models/ConvNeXt", "training/GPT-2 step", "training/ResNet-18 step")
+
+
+def first_run(workload, name):
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    case = workload.make()
+    with inductor_code().captured_code() as code:
+        _, results = Subject(workload, case, Backend(name))._first_call()
+    return [r.detach().clone() for r in results], inductor_code().count(code)
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_as_stock_inductor(label):
+    suite, _, name = label.partition("/")
+    workload = next(w for w in suites.select([suite], "") if w.name.startswith(name))
+    mine, ours = first_run(workload, "xpu_inductor")
+    theirs, stock = first_run(workload, "inductor")
+    assert distance(mine, theirs) < 1e-4
+    assert 0 < ours.calls <= stock.loops
