@@ -47,7 +47,6 @@ from lowering.values import Body, Scalar, coordinate
 from runtime import devices
 
 
-
 def device_traits() -> Traits:
     """What schedules need to know of the device that this context compiles for."""
     return traits_of(devices.resolve(chosen_options().device))
