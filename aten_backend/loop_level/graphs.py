@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -46,7 +46,7 @@ def compile_inductor(gm: GraphModule, inputs: Sequence[Any], kind: str) -> Built
         seen.append((module, dict(debug._inductor_triton_kernel_to_post_grad_node_info)))
         return module
 
-    names = {str(node.name) for node in gm.graph.nodes}
+    names = {str(node.name): str(getattr(node.target, "_opname", "")) for node in gm.graph.nodes}
     with (
         config.patch({"trace.provenance_tracking_level": 1, "force_disable_caches": True}),
         mock.patch.object(GraphLowering, "compile_to_module", keep),
@@ -65,16 +65,12 @@ def compile_inductor(gm: GraphModule, inputs: Sequence[Any], kind: str) -> Built
     return _built(run, module, origins, names)
 
 
-def _built(run: Callable[..., Any], module: Any, origins: dict[str, list[str]], names: set[str]) -> Built:
+def _built(run: Callable[..., Any], module: Any, origins: dict[str, list[str]], names: Mapping[str, str]) -> Built:
     text = Path(module.__file__).read_text(encoding="utf-8")
     codes = cpp_kernels(text)
     definition = _definition(text)
     keys = _keys(text, definition)
-    steps = []
-    for key in keys.values():
-        name = key.rpartition(":")[0]
-        nodes = tuple(node for node in origins.get(key, ()) if node in names)
-        steps.append(Step(key, KERNEL if name in codes else ATEN, name, nodes))
+    steps = _steps(list(keys.values()), origins, names, codes)
     clock = Clock()
     call = timed(definition, vars(module), keys, clock)
 
@@ -82,6 +78,32 @@ def _built(run: Callable[..., Any], module: Any, origins: dict[str, list[str]], 
         return call(module.runner, args)
 
     return Built(run, timed_call, timed_call, clock, tuple(steps), codes)
+
+
+def _steps(
+    keys: Sequence[str], origins: Mapping[str, list[str]], names: Mapping[str, str], codes: Mapping[str, str]
+) -> list[Step]:
+    """The steps with their nodes. ``names`` has the op of each captured node.
+
+    Inductor records for a library call also what prepares its arguments, and for the kernel that does this the call:
+    the call keeps the nodes of its own op, and kernels none of those.
+    """
+    found = {key: [node for node in origins.get(key, ()) if node in names] for key in keys}
+    called: set[str] = set()
+    for key in keys:
+        name = key.rpartition(":")[0]
+        own = [node for node in found[key] if names[node] in name.split(".")]
+        if name not in codes and own:
+            found[key] = own
+            called.update(own)
+    steps = []
+    for key in keys:
+        name = key.rpartition(":")[0]
+        if name in codes:
+            steps.append(Step(key, KERNEL, name, tuple(node for node in found[key] if node not in called)))
+        else:
+            steps.append(Step(key, ATEN, name, tuple(found[key])))
+    return steps
 
 
 def _definition(text: str) -> ast.FunctionDef:
