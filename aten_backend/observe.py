@@ -3,10 +3,11 @@ it."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from aten_backend.dump.story import Follower
@@ -100,10 +101,23 @@ class Verifier:
         verify_plan(plan)
 
 
+_guests: list[Observer] = []
+
+
+@contextlib.contextmanager
+def watching(observer: Observer) -> Iterator[None]:
+    """Let ``observer`` watch every compile that begins meanwhile, whoever asked for it."""
+    _guests.append(observer)
+    try:
+        yield
+    finally:
+        _guests.remove(observer)
+
+
 def observers(options: Options, followers: Sequence[Follower] = ()) -> tuple[Observer, ...]:
-    """Who watches a compile under ``options``: the loggers, ``followers``, and when asked for the specification of each
-    artefact, which comes last, so that what breaks it is written before."""
-    watchers: list[Observer] = [log_stage, *followers]
+    """Who watches a compile under ``options``: the loggers, who is ``watching``, ``followers``, and when asked for the
+    specification of each artefact, which comes last, so that what breaks it is written before."""
+    watchers: list[Observer] = [log_stage, *_guests, *followers]
     if options.verify != "off":
         watchers.append(Verifier())
     return tuple(watchers)

@@ -32,7 +32,7 @@ _COMPOSITES = (
 )  # fmt: skip
 """Ops that core ATen keeps whole, but that fuse better with their neighbours when taken apart."""
 
-_KEPT = frozenset({
+KEPT = frozenset({
     aten.embedding_dense_backward.default,  # its decomposition masks by a copy of the gradient what a kernel skips
     aten.convolution_backward.default,
     aten.max_pool2d_with_indices.default,  # its reference gathers every window
@@ -41,6 +41,7 @@ _KEPT = frozenset({
     aten._scaled_dot_product_flash_attention_for_cpu.default,  # one tuned call, with its own tiling
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
 })  # fmt: skip
+"""Ops that stay whole whatever the level."""
 
 
 @functools.cache
@@ -61,7 +62,7 @@ def decompositions(level: str) -> Table:
         for op in TABLE:
             if op.namespace == "aten" and op not in _COMPOSITE_ROWS:
                 table.pop(op, None)
-    for op in _KEPT:
+    for op in KEPT:
         table.pop(op, None)
     table.update(OWN)
     table.update(foreach_decompositions())

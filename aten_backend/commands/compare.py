@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from aten_backend.comparison import align, baseline, levels, machine, records, render, report, runner, sheets, suites
 from aten_backend.comparison import backends as named
-from aten_backend.comparison import baseline, levels, machine, records, render, runner, sheets, suites
 from aten_backend.comparison.records import Comparison
 from aten_backend.comparison.runner import Interrupted, Settings
 from aten_backend.comparison.workloads import Workload, WorkloadError, of_function
@@ -56,6 +56,10 @@ def _add_how(command: argparse.ArgumentParser) -> None:
         default=Settings.seconds,
         help="end the rounds of a workload after so many seconds, but not before six rounds (default: %(default)s)",
     )
+    command.add_argument(
+        "--graphs", action="store_true", help="give the traced graphs to each compiler directly as well, and time parts"
+    )
+    command.add_argument("--align", action="store_true", help="as --graphs, and print the kernels of both side by side")
     command.add_argument("--counts-only", action="store_true", help="compile and count kernels; time nothing")
 
 
@@ -70,6 +74,7 @@ def _add_output(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--baseline", metavar="FILE", type=Path, help="tell what differs from FILE beyond noise")
     command.add_argument("--markdown", metavar="FILE", type=Path, help="write the tables as Markdown")
+    command.add_argument("--html", metavar="FILE", type=Path, help="write plots and tables as one HTML file")
 
 
 def _count(text: str) -> int:
@@ -94,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         console.print("\n".join(workload.label for workload in workloads), markup=False, highlight=False)
         return 0
-    settings = Settings(arguments.rounds, arguments.seconds, arguments.counts_only)
+    settings = Settings(arguments.rounds, arguments.seconds, arguments.counts_only, arguments.graphs or arguments.align)
     backends = named.parse(_backend_names(arguments), again=not settings.counts_only)
     comparison = runner.new_comparison(settings, backends)
     if arguments.resume and arguments.resume.exists():
@@ -171,10 +176,13 @@ def _report(arguments: argparse.Namespace, console: Console, comparison: Compari
     tables = sheets.sheets(comparison, changed)
     console.width = max(console.width, _NARROWEST)
     render.show(console, tables)
-    if arguments.markdown:
-        title = "Kernel counts" if comparison.settings.get("counts_only") else "Comparison"
-        page = render.markdown(title, _command(arguments), comparison, tables)
-        arguments.markdown.write_text(page, encoding="utf-8")
+    if arguments.align:
+        for one in align.alignments(comparison):
+            console.print("\n".join(align.text(one)), markup=False, highlight=False, soft_wrap=True)
+    title = "Kernel counts" if comparison.settings.get("counts_only") else "Comparison"
+    for path, write in ((arguments.markdown, render.markdown), (arguments.html, report.page)):
+        if path:
+            path.write_text(write(title, _command(arguments), comparison, tables), encoding="utf-8")
     return 1 if changed and any(change.worse for change in changed) else 0
 
 

@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2
+_READABLE = (1, SCHEMA)
+"""What is new in 2 is optional: files of 1 lack the compile times by phase and the data of a workload."""
 
 
 class RecordError(Exception):
@@ -29,12 +31,54 @@ class Row:
     note: str = ""
     cold_compile_seconds: float | None = None
     warm_compile_seconds: float | None = None
+    cold_phases: dict[str, float] = dataclasses.field(default_factory=dict)
+    warm_phases: dict[str, float] = dataclasses.field(default_factory=dict)
     counts: dict[str, int] = dataclasses.field(default_factory=dict)
     distance: float | None = None
+    guard_seconds: float | None = None
     peak_bytes: int | None = None
+    data_bytes: int | None = None
     repeats: int = 1
     samples: list[float] = dataclasses.field(default_factory=list)
     interrupted: bool = False
+
+    @property
+    def label(self) -> str:
+        """The workload with its suite."""
+        return f"{self.suite}/{self.workload}"
+
+
+@dataclasses.dataclass
+class StepRow:
+    """A kernel or a call of ATen in a compiled graph, with the captured nodes that it computes and its seconds."""
+
+    kind: str
+    name: str
+    nodes: list[str]
+    seconds: float | None = None
+
+
+@dataclasses.dataclass
+class GraphRow:
+    """One compiler on one captured graph.
+
+    ``parts`` are seconds of kernels, ATen and host; ``clocked_seconds`` is the whole that they were taken from, which
+    clocks between the steps make a little longer than ``samples``.
+    """
+
+    suite: str
+    workload: str
+    graph: str
+    compiler: str
+    error: str = ""
+    nodes: int = 0
+    compile_seconds: float | None = None
+    repeats: int = 1
+    samples: list[float] = dataclasses.field(default_factory=list)
+    parts: dict[str, float] = dataclasses.field(default_factory=dict)
+    clocked_seconds: float | None = None
+    steps: list[StepRow] = dataclasses.field(default_factory=list)
+    codes: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -52,6 +96,7 @@ class Comparison:
     settings: dict[str, Any]
     created: str = ""
     rows: list[Row] = dataclasses.field(default_factory=list)
+    graphs: list[GraphRow] = dataclasses.field(default_factory=list)
 
     def row(self, label: str, backend: str) -> Row | None:
         """The row of a workload and a backend, if there is one without an error."""
@@ -105,13 +150,13 @@ def from_json(text: str) -> Comparison:
     if not isinstance(data, dict) or "schema" not in data:
         raise RecordError("this is not the JSON of a comparison.")
     schema = data.pop("schema")
-    if schema != SCHEMA:
-        raise RecordError(f"schema {schema!r} is not {SCHEMA}, the one that this version reads.")
-    rows = data.pop("rows", None)
-    if not isinstance(rows, list):
+    if schema not in _READABLE:
+        raise RecordError(f"schema {schema!r} is none of those that this version reads, {_READABLE}.")
+    rows, graphs = data.pop("rows", None), data.pop("graphs", [])
+    if not isinstance(rows, list) or not isinstance(graphs, list):
         raise RecordError("it has no list of rows.")
     try:
-        return Comparison(**data, rows=[_row(row) for row in rows])
+        return Comparison(**data, rows=[_row(row) for row in rows], graphs=[_graph(row) for row in graphs])
     except TypeError as error:
         raise RecordError(f"it does not follow the schema ({error}).") from error
 
@@ -123,6 +168,19 @@ def _row(data: Any) -> Row:
     if any(not math.isfinite(sample) or sample <= 0 for sample in row.samples):
         raise RecordError(f"a sample of {row.label} on {row.backend} is not a positive number.")
     return row
+
+
+def _graph(data: Any) -> GraphRow:
+    if not isinstance(data, dict):
+        raise RecordError("a graph is not an object.")
+    steps = [StepRow(**step) for step in data.pop("steps", [])]
+    return GraphRow(**data, steps=steps)
+
+
+def describe(error: Exception) -> str:
+    """An exception in a line: two of its own, since the first of Dynamo's only says that there was an error."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines[:2])}" if lines else type(error).__name__
 
 
 def misfits(old: Comparison, new: Comparison) -> list[str]:

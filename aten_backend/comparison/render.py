@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from aten_backend.comparison.records import Comparison
-from aten_backend.comparison.sheets import Sheet
+from aten_backend.comparison.sheets import Sheet, is_text
 
 
 def show(console: Console, sheets: Sequence[Sheet]) -> None:
@@ -25,15 +25,11 @@ def show(console: Console, sheets: Sequence[Sheet]) -> None:
 def _table(sheet: Sheet) -> Table:
     table = Table(title=sheet.title, title_justify="left")
     for number, heading in enumerate(sheet.headings):
-        table.add_column(heading, justify="left" if _is_text(sheet, number) else "right", overflow="fold")
+        table.add_column(heading, justify="left" if is_text(sheet, number) else "right", overflow="fold")
     for row in sheet.rows:
         # Names and messages may look like rich's markup.
         table.add_row(*map(escape, row))
     return table
-
-
-def _is_text(sheet: Sheet, column: int) -> bool:
-    return column < sheet.texts or sheet.headings[column] == "remark"
 
 
 def markdown(title: str, command: str, comparison: Comparison, sheets: Sequence[Sheet]) -> str:
@@ -57,6 +53,6 @@ def _origin(comparison: Comparison) -> str:
 
 
 def _markdown_table(sheet: Sheet) -> str:
-    rule = ["---" if _is_text(sheet, number) else "---:" for number in range(len(sheet.headings))]
+    rule = ["---" if is_text(sheet, number) else "---:" for number in range(len(sheet.headings))]
     lines = [sheet.headings, rule, *sheet.rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

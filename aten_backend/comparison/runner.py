@@ -5,26 +5,23 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import gc
-import random
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
 
-from aten_backend.comparison import machine, memory
-from aten_backend.comparison.backends import Backend, caches_in
+from aten_backend.comparison import guards, machine, memory
+from aten_backend.comparison.backends import EAGER, Backend, caches_in
 from aten_backend.comparison.distance import in_float64
-from aten_backend.comparison.records import Comparison, RecordError, Row, misfits
+from aten_backend.comparison.graphs import measure as graphs
+from aten_backend.comparison.records import Comparison, GraphRow, RecordError, Row, describe, misfits
 from aten_backend.comparison.subject import Subject, exact_results
+from aten_backend.comparison.timing import interleave
 from aten_backend.comparison.workloads import Case, Workload
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, and how much was done since the last call, in units of a workload's weight."""
-
-_FEWEST_ROUNDS = 6  # fewer give no 95% interval
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +32,8 @@ class Settings:
     seconds: float = 20.0
     """Timed rounds of one workload end after so long, but not before six."""
     counts_only: bool = False
+    graphs: bool = False
+    """Whether the graphs of each workload are given to each compiler directly as well."""
 
 
 class Interrupted(Exception):
@@ -58,6 +57,7 @@ def resume(comparison: Comparison, old: Comparison) -> None:
         complete = {row.backend for row in rows} >= set(comparison.settings["backends"])
         if complete and not any(row.interrupted for row in rows):
             comparison.rows += rows
+            comparison.graphs += [row for row in old.graphs if row.label == label]
 
 
 def run(
@@ -82,6 +82,7 @@ def run(
                     measurement.measure()
                 finally:
                     comparison.rows += measurement.rows
+                    comparison.graphs += measurement.graphs
                     save()
         except KeyboardInterrupt:
             raise Interrupted from None
@@ -105,6 +106,7 @@ class Measurement:
         self.workload, self.backends, self.settings, self.folder = workload, backends, settings, folder
         self.subjects: list[Subject] = []
         self.rows: list[Row] = []
+        self.graphs: list[GraphRow] = []
         self._tell = progress
         # Compiling takes most of the time: cold counts three times as much as warm, and the rounds as much as warm.
         self._unit = workload.weight / (3 * len(backends) + (0 if settings.counts_only else len(backends) + 1))
@@ -135,8 +137,12 @@ class Measurement:
             torch._dynamo.reset()
             with self._step(subject, "cold compile", 3):
                 subject.compile_cold(exact)
-        if self.settings.counts_only:
-            return
+        if not self.settings.counts_only:
+            self._run_warm()
+        if self.settings.graphs:
+            self._measure_graphs(case)
+
+    def _run_warm(self) -> None:
         torch._dynamo.reset()  # once: from here on every backend's code stays
         for subject in self._usable():
             with self._step(subject, "warm compile", 1):
@@ -144,6 +150,8 @@ class Measurement:
         self._time()
         for subject in self._usable():
             subject.row.peak_bytes = memory.peak_growth(subject.run)
+            if not subject.backend.is_eager:
+                subject.row.guard_seconds = guards.seconds(subject.run)
 
     @contextlib.contextmanager
     def _step(self, subject: Subject, what: str, units: int) -> Iterator[None]:
@@ -160,33 +168,20 @@ class Measurement:
         return [subject for subject in self.subjects if subject.usable]
 
     def _time(self) -> None:
-        """Rounds in which each backend is timed once, in an order drawn anew, so that drift hits all alike.
+        settings = self.settings
+        label, share = f"{self.workload.label}: timing", self._unit / settings.rounds
+        interleave(self._usable(), settings.rounds, settings.seconds, lambda: self._tell(label, share))
 
-        Drawn, not turned: behind a fixed neighbour one backend would always meet the threads that it left spinning.
-        """
-        subjects = self._usable()
-        chance = random.Random(0)
-        repeats: int | None = None
-        for subject in subjects:
-            repeats = subject.settle(repeats)
-        started = time.perf_counter()
-        gc.collect()
-        gc.disable()
+    def _measure_graphs(self, case: Case) -> None:
+        """The workload's graphs given to each compiler directly. What fails here is told beside what was measured."""
+        self._tell(f"{self.workload.label}: graphs", 0)
+        subject = Subject(self.workload, case, Backend(EAGER))
+        rounds = 0 if self.settings.counts_only else self.settings.rounds
         try:
-            for number in range(self.settings.rounds):
-                for subject in chance.sample(subjects, len(subjects)):
-                    subject.sample()
-                self._tell(f"{self.workload.label}: timing", self._unit / self.settings.rounds)
-                if number + 1 >= _FEWEST_ROUNDS and time.perf_counter() - started > self.settings.seconds:
-                    break
-        finally:
-            gc.enable()
+            with caches_in(self.folder / "graphs"):
+                self.graphs = graphs.measure(subject, self.backends, rounds, self.settings.seconds)
+        except Exception as error:  # capturing failed: whatever tracing or the workload raises
+            self.graphs = [GraphRow(self.workload.suite, self.workload.name, "all", "trace", describe(error))]
 
     def _failed(self, backend: Backend, error: Exception) -> Row:
         return Row(self.workload.suite, self.workload.name, backend.name, describe(error))
-
-
-def describe(error: Exception) -> str:
-    """An exception in a line: two of its own, since the first of Dynamo's only says that there was an error."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {' '.join(lines[:2])}" if lines else type(error).__name__

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+from collections.abc import Sequence
 
-from aten_backend.comparison import stats, summary
+from aten_backend.comparison import align, reconcile, stats, summary
 from aten_backend.comparison.backends import AGAIN, EAGER, INDUCTOR
 from aten_backend.comparison.baseline import Change
-from aten_backend.comparison.records import Comparison, Row
+from aten_backend.comparison.graphs.steps import ATEN, KERNEL
+from aten_backend.comparison.records import Comparison, GraphRow, Row, StepRow
 
 _SHOWN_LOSERS = 12
 _COUNT_HEADINGS = (
@@ -28,6 +30,11 @@ class Sheet:
     notes: tuple[str, ...] = ()
 
 
+def is_text(sheet: Sheet, column: int) -> bool:
+    """Whether a column holds words."""
+    return column < sheet.texts or sheet.headings[column] == "remark"
+
+
 def sheets(comparison: Comparison, changed: list[Change] | None = None) -> list[Sheet]:
     """Every table that there is something to say in. ``changed`` is what differs from a baseline, if there is one."""
     found: list[Sheet] = []
@@ -36,6 +43,8 @@ def sheets(comparison: Comparison, changed: list[Change] | None = None) -> list[
     if any(row.cold_compile_seconds for row in comparison.rows) and not comparison.settings.get("counts_only"):
         found.append(_compile(comparison))
     found += [_counts(comparison, backend) for backend in summary.ours(comparison)]
+    if comparison.graphs:
+        found += [_graphs(comparison), _accounts(comparison), _blocks(comparison)]
     found.append(_failures(comparison))
     if changed is not None:
         found.append(_changes(changed))
@@ -152,3 +161,74 @@ def _changes(changed: list[Change]) -> Sheet:
     rows = tuple((one.label, one.backend, "worse" if one.worse else "better", one.what) for one in changed)
     notes = () if rows else ("Nothing differs from the baseline beyond noise.",)
     return Sheet("Against the baseline", ("workload", "backend", "", "what"), rows, 4, notes)
+
+
+# ---- graphs
+
+
+def _graphs(comparison: Comparison) -> Sheet:
+    headings = ("workload", "graph", "compiler", "nodes", "kernels", "ATen", "compile s", "ms", "kernels ms", "ATen ms",
+                "host ms", "parts / whole", "remark")  # fmt: skip
+    notes = (
+        "Graphs after AOTAutograd, traced once, each given to every compiler: for Inductor from its lowering on.",
+        "ms: median of interleaved rounds. Its parts are timed in rounds of their own, with clocks between the steps.",
+    )
+    return Sheet("One trace for all", headings, tuple(map(_graph_row, comparison.graphs)), 3, notes)
+
+
+def _graph_row(row: GraphRow) -> tuple[str, ...]:
+    whole = statistics.median(row.samples) if row.samples else None
+    kinds = [sum(step.kind == kind for step in row.steps) for kind in (KERNEL, ATEN)]
+    together = f"{sum(row.parts.values()) / whole:.2f}" if whole and row.parts else ""
+    return (
+        row.label,
+        row.graph,
+        row.compiler,
+        str(row.nodes),
+        *(("", "") if row.compiler == EAGER or row.error else map(str, kinds)),
+        _seconds(row.compile_seconds),
+        _milliseconds(whole),
+        *(_milliseconds(row.parts.get(name)) for name in ("kernels", "aten", "host")),
+        together,
+        row.error,
+    )
+
+
+def _accounts(comparison: Comparison) -> Sheet:
+    rows = tuple(
+        (one.label, one.backend, _milliseconds(one.end_to_end), _milliseconds(one.graphs),
+         _milliseconds(one.parts["guards"]), _milliseconds(one.parts["rest"]), f"{one.explained:.2f}")
+        for one in reconcile.accounts(comparison)
+    )  # fmt: skip
+    notes = (
+        "End to end is what torch.compile's function takes; graphs is the sum over its graphs, run alone.",
+        "The rest: AOTAutograd's wrappers, autograd, Python. Explained is above 1 where the graphs alone took longer, "
+        "as Inductor's may: end to end it has its own decompositions and passes.",
+    )
+    headings = ("workload", "backend", "end to end ms", "graphs ms", "guards ms", "rest ms", "explained")
+    return Sheet("End to end, and graphs alone", headings, rows, 2, notes if rows else ())
+
+
+def _blocks(comparison: Comparison) -> Sheet:
+    found = [(one, block) for one in align.alignments(comparison) for block in one.blocks]
+    rows = tuple(
+        (one.ours.label, one.ours.graph, block.verdict, ", ".join(block.nodes), _together(block.ours),
+         _together(block.theirs))
+        for one, block in found
+        if block.verdict != align.SAME
+    )  # fmt: skip
+    notes = (
+        f"Kernels and calls of ATen by the nodes that they compute: {len(found) - len(rows)} of {len(found)} blocks "
+        "are cut the same by both, the others are here. All of them, with their code: --align, or --html.",
+    )
+    headings = ("workload", "graph", "cut", "nodes", "ours ms", "Inductor ms")
+    return Sheet("Cut differently by the two", headings, rows, 4, notes if found else ())
+
+
+def _together(steps: Sequence[StepRow]) -> str:
+    known = [step.seconds for step in steps if step.seconds is not None]
+    return _milliseconds(sum(known)) if known else ""
+
+
+def _milliseconds(value: float | None) -> str:
+    return "" if value is None else f"{value * 1e3:.3f}"

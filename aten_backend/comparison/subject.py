@@ -11,24 +11,23 @@ from typing import Any
 
 import torch
 
+from aten_backend.comparison import memory, phases
 from aten_backend.comparison.backends import Backend, counted
 from aten_backend.comparison.distance import distance, tensors
 from aten_backend.comparison.records import Row
+from aten_backend.comparison.timing import Timed
 from aten_backend.comparison.workloads import Case, Workload
 
-_SAMPLE_SECONDS = 2e-3
-_MOST_REPEATS = 64
 
-
-class Subject:
+class Subject(Timed):
     """Owns what a backend needs to run a case, so that nothing is shared between backends but inference weights."""
 
     def __init__(self, workload: Workload, case: Case, backend: Backend) -> None:
         self.backend = backend
         self.case = case
-        self.row = Row(workload.suite, workload.name, backend.name)
-        self._fn = own(case)
-        self._run: Callable[..., Any] = self._fn
+        self.row: Row = Row(workload.suite, workload.name, backend.name)
+        self.fn = own(case)
+        self._run: Callable[..., Any] = self.fn
 
     @property
     def usable(self) -> bool:
@@ -37,56 +36,44 @@ class Subject:
 
     def compile_cold(self, exact: list[torch.Tensor]) -> None:
         """First call with empty caches: compile time, counts, and the distance of its results from ``exact``."""
-        with counted(self.backend) as counts:
+        with counted(self.backend) as counts, phases.recorded() as spent:
             seconds, results = self._first_call()
         self.row.counts = counts
+        self.row.data_bytes = memory.data_bytes([self.fn, self.case.calls, dict(self.case.kwargs), results])
         found = distance(results, exact)
         self.row.distance = found if math.isfinite(found) else None
         if not math.isfinite(found):
             self.row.note = "NaN, infinity or a shape differs from eager in float64"
         if not self.backend.is_eager:
-            self.row.cold_compile_seconds = seconds
+            self.row.cold_compile_seconds, self.row.cold_phases = seconds, spent
 
     def compile_warm(self) -> None:
         """First call again, after a reset, with the caches that the cold one filled."""
-        seconds, _ = self._first_call()
+        with phases.recorded() as spent:
+            seconds, _ = self._first_call()
         if not self.backend.is_eager:
-            self.row.warm_compile_seconds = seconds
-
-    def settle(self, repeats: int | None = None) -> int:
-        """Run until what is done once is done, and choose (or take) how many runs make one sample."""
-        self.run()
-        started = time.perf_counter()
-        self.run()
-        once = time.perf_counter() - started
-        self.row.repeats = repeats or max(1, min(_MOST_REPEATS, round(_SAMPLE_SECONDS / once)))
-        return self.row.repeats
-
-    def sample(self) -> None:
-        """Time one sample: seconds of one run. An untimed one first takes caches and cores back from the neighbour."""
-        run, repeats = self.run, self.row.repeats
-        run()
-        started = time.perf_counter()
-        for _ in range(repeats):
-            run()
-        self.row.samples.append((time.perf_counter() - started) / repeats)
+            self.row.warm_compile_seconds, self.row.warm_phases = seconds, spent
 
     def run(self) -> Any:
         """All calls of the case, with a backward pass each in training."""
-        case, run = self.case, self._run
+        return self.run_as(self._run)
+
+    def run_as(self, run: Callable[..., Any]) -> Any:
+        """The same with ``run`` in place of the compiled function."""
+        case = self.case
         if not case.train:
             return [run(*args, **case.kwargs) for args in case.calls]
         return [self._step(run, args) for args in case.calls]
 
     def _step(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        self._fn.zero_grad(set_to_none=True)  # type: ignore[attr-defined]
+        self.fn.zero_grad(set_to_none=True)  # type: ignore[attr-defined]
         output = run(*args, **self.case.kwargs)
         loss = next(tensor for tensor in tensors(output) if tensor.requires_grad)
         loss.sum().backward()
         return output
 
     def _first_call(self) -> tuple[float, list[torch.Tensor]]:
-        self._run = self.backend.compile(self._fn, self.case.dynamic)
+        self._run = self.backend.compile(self.fn, self.case.dynamic)
         started = time.perf_counter()
         output = self.run()
         return time.perf_counter() - started, [t.detach() for t in tensors(output)] + self._gradients()
@@ -94,7 +81,7 @@ class Subject:
     def _gradients(self) -> list[torch.Tensor]:
         if not self.case.train:
             return []
-        parameters = self._fn.parameters()  # type: ignore[attr-defined]
+        parameters = self.fn.parameters()  # type: ignore[attr-defined]
         return [parameter.grad.clone() for parameter in parameters if parameter.grad is not None]
 
 

@@ -64,6 +64,11 @@ def count(code: Iterable[str]) -> InductorCounts:
     )
 
 
+def cpp_kernels(text: str) -> dict[str, str]:
+    """The C++ kernels of a wrapper, by name."""
+    return dict(_KERNEL_TEXT.findall(text))
+
+
 def _count_one(text: str) -> InductorCounts:
     names = _DEFINITION.findall(text)
     body = text[text.rfind("async_compile.wait(") :].partition(_WRAPPER_END)[0]

@@ -9,6 +9,7 @@ from aten_backend import cli, compare
 from aten_backend.comparison import backends as named
 from aten_backend.comparison import records, runner
 from aten_backend.comparison.runner import Settings
+from aten_backend.comparison.suites import generation
 from aten_backend.comparison.workloads import Case, Workload
 
 pytestmark = pytest.mark.device
@@ -42,6 +43,12 @@ def test_two_workloads(tmp_path, capsys):
     assert [(row.counts["launches"], row.counts["extern_calls"]) for row in theirs] == [(1, 0), (2, 2)]
     compiled = [(row.warm_compile_seconds or 0, row.cold_compile_seconds or 0) for row in ours]
     assert all(0 < warm < cold for warm, cold in compiled), "warm finds its kernels"
+    for row in [*ours, *theirs]:
+        assert sum(row.cold_phases.values()) == pytest.approx(row.cold_compile_seconds, rel=0.05, abs=0.02)
+        assert sum(row.warm_phases.values()) == pytest.approx(row.warm_compile_seconds, rel=0.05, abs=0.02)
+        assert row.cold_phases["compile"] > row.warm_phases["compile"], "machine code is in the cache"
+        assert 0 < (row.guard_seconds or 0) < 0.1
+    assert {row.data_bytes for row in made.rows if "softmax" in row.workload} == {2 * 16 * 40 * 4}
     before = result.read_text()
     assert cli.main(given) == 0
     assert records.from_json(before).rows == records.load(result).rows, "resumed: nothing was left to measure"
@@ -92,3 +99,21 @@ def test_training_and_dynamic():
     assert all((row.distance or 0) < 1e-6 for row in made.rows)
     assert made.rows[0].counts["launches"] >= 2, "forward and backward"
     assert made.rows[1].counts["kernels"] == 1, "one for all sizes"
+
+
+@pytest.mark.models
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", generation.WORKLOADS, ids=lambda workload: workload.name)
+def test_generation(workload):
+    """Every run does the same, in float64 as well, and ours agrees."""
+    case = workload.make()
+    with torch.no_grad():
+        first, second = (case.fn(*case.calls[0]) for _ in range(2))
+    torch.testing.assert_close(first, second)
+    settings = Settings(counts_only=True)
+    chosen = named.parse(("eager", "xpu_aten"), again=False)
+    made = runner.new_comparison(settings, chosen)
+    runner.run([workload], chosen, settings, made)
+    assert [row.error or row.note for row in made.rows] == ["", ""]
+    assert all((row.distance or 0) < 1e-5 for row in made.rows)
+    assert made.rows[1].counts["fallback_nodes"] == 0

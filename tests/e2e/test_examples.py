@@ -46,9 +46,11 @@ def test_models_make_real_input():
 @pytest.mark.models
 @pytest.mark.device
 @pytest.mark.slow
-def test_demo(capsys, monkeypatch):
+def test_demo(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "160")
-    assert importlib.import_module("demo").main(["--rounds", "2"]) == 0
+    report = tmp_path / "report.html"
+    assert importlib.import_module("demo").main(["--rounds", "2", "--html", str(report)]) == 0
+    assert "plot-speed" in report.read_text(encoding="utf-8")
     output = capsys.readouterr().out
     assert output.count("xpu_aten") >= 2
     # Inductor may fail where there is no C++ compiler; ours may not.

@@ -9,7 +9,7 @@ import torch
 
 import aten_backend
 from aten_backend import cli
-from aten_backend.comparison import backends, distance, suites
+from aten_backend.comparison import backends, distance, records, suites
 from aten_backend.comparison.runner import Interrupted
 from aten_backend.comparison.workloads import Case
 from compare_cases import BACKENDS, comparison
@@ -43,7 +43,7 @@ def test_files(asked, tmp_path, capsys):
     result, page = tmp_path / "new.json", tmp_path / "page.md"
     given = ["compare", "--suite", "dynamic", "--json", str(result), "--markdown", str(page)]
     assert cli.main(given) == 0
-    assert json.loads(result.read_text())["schema"] == 1
+    assert json.loads(result.read_text())["schema"] == records.SCHEMA
     assert "xpu-aten compare --suite dynamic" in page.read_text()
     assert cli.main(["compare", "--show", str(result)]) == 0
     assert "fusion/gelu" in capsys.readouterr().out

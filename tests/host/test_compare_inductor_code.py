@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aten_backend.loop_level import inductor_code
+from aten_backend.loop_level import graphs, inductor_code
 
 WRAPPER = """
 cpp_fused_add_0 = async_compile.cpp_pybinding(['float*'], r'''
@@ -67,3 +67,10 @@ def test_counts():
     assert inductor_code.count([WRAPPER]) == expected
     assert inductor_code.count([WRAPPER, WRAPPER]) == expected, "generated, then loaded: one graph"
     assert inductor_code.count([]) == inductor_code.InductorCounts(0, 0, 0, 0)
+
+
+def test_library_calls_keep_the_nodes_of_their_op():
+    origins = {"cpp_0:1": ["mul", "attend", "own"], "torch.ops.aten.attend.default:2": ["attend", "mul"]}
+    names = {"mul": "mul", "attend": "attend"}
+    steps = graphs._steps(list(origins), origins, names, {"cpp_0": "text"})
+    assert [(step.kind, step.nodes) for step in steps] == [("kernel", ("mul",)), ("aten", ("attend",))]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from aten_backend.comparison.suites import dynamic, fusion, models, training
+from aten_backend.comparison.suites import dynamic, fusion, generation, models, training
 from aten_backend.comparison.workloads import Workload, WorkloadError
 
 SUITES: dict[str, tuple[Workload, ...]] = {
     "fusion": fusion.WORKLOADS,
     "models": models.WORKLOADS,
     "training": training.WORKLOADS,
+    "generation": generation.WORKLOADS,
     "dynamic": dynamic.WORKLOADS,
 }
 

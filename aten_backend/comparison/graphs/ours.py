@@ -1,0 +1,104 @@
+"""Our side: ``pipeline.compile_graph``, watched, and its launch plan timed statement by statement."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from aten_backend.comparison.graphs.capture import CAPTURED
+from aten_backend.comparison.graphs.steps import ATEN, KERNEL, WAIT, Built, Clock, Step, timed
+from aten_backend.observe import StageRunner, observers, watching
+from aten_backend.options import Options
+from aten_backend.pipeline import compile_graph
+from lowering import graph
+from lowering.partition import Group
+
+
+def compile_ours(gm: GraphModule, inputs: Sequence[Any], kind: str, ir: str = "aten") -> Built:
+    """Compile with ``xpu_aten``. The graph is decomposed already; ``ir`` is told to the compiler alone."""
+    seen: dict[str, Any] = {}
+    options = Options.parse(None, {"ir": ir})
+    with watching(lambda stage, artefact, seconds: seen.__setitem__(stage, artefact)):
+        compiled = compile_graph(gm, options, StageRunner(observers(options)))
+    assert compiled.graph is not None
+    run = compiled.graph.run
+    definition = ast.parse(compiled.graph.text).body[-1]
+    assert isinstance(definition, ast.FunctionDef)
+    scope, constants = run.__globals__, compiled.constants
+    keys = {number: key for number, one in enumerate(definition.body) if (key := _key(one, constants)) is not None}
+    steps = _in_order((*_kernels(seen), *_externs(seen, keys)), keys)
+    codes = {kernel.source.name: kernel.source.text for kernel in seen["plan"].kernels}
+    if scope.get("call") is not run:  # arguments are staged through the device's memory around the plan
+        return Built(run, steps=steps, codes=codes)
+    clock = Clock()
+    launches = {number: key for number, key in keys.items() if key.startswith("k")}
+    alone = timed(definition, scope, launches, clock, extra=("wait()",))
+    return Built(run, timed(definition, scope, keys, clock), alone, clock, steps, codes)
+
+
+def _key(statement: ast.stmt, constants: Mapping[str, Any]) -> str | None:
+    """The key of a statement of a plan that is to be timed: a launch, a wait, or a call of ATen."""
+    if not isinstance(statement, (ast.Expr, ast.Assign)) or not isinstance(statement.value, ast.Call):
+        return None
+    function = statement.value.func
+    if not isinstance(function, ast.Name):
+        return None
+    if isinstance(statement, ast.Expr):
+        return WAIT if function.id == "wait" else function.id if function.id.startswith("k") else None
+    target = statement.targets[0]
+    is_op = isinstance(constants.get(function.id), torch._ops.OpOverload)
+    return f"aten {target.id}" if is_op and isinstance(target, ast.Name) else None
+
+
+def _kernels(seen: Mapping[str, Any]) -> list[Step]:
+    """The launches of the plan, in order, with the nodes of the groups that they compute."""
+    launches = seen.get("tune", seen["chain"])
+    owners = {id(kernel): groups for kernel, (_, groups) in zip(seen["emit"], launches, strict=True)}
+    return [
+        Step(f"k{number}", KERNEL, kernel.source.name, _nodes(owners[id(kernel)], seen["partition"].classes.inline))
+        for number, kernel in enumerate(seen["plan"].kernels)
+    ]
+
+
+def _nodes(groups: Sequence[Group], inline: Set[Node]) -> tuple[str, ...]:
+    """What the kernels of ``groups`` compute: their nodes, and those that every reader computes anew."""
+    found: dict[Node, None] = {}
+    stack = [node for group in reversed(groups) for node in reversed(group.nodes)]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found[node] = None
+            stack += [source for source in _sources(node) if source in inline]
+    return tuple(dict.fromkeys(_captured(node) for node in found if not graph.is_getitem(node)))
+
+
+def _sources(node: Node) -> list[Node]:
+    """What ``node`` reads, behind views."""
+    return [graph.storage_base(one) if graph.is_tensor(one) else one for one in node.all_input_nodes]
+
+
+def _externs(seen: Mapping[str, Any], keys: Mapping[int, str]) -> list[Step]:
+    """The calls of ATen: the plan names their results after the nodes."""
+    nodes = {str(node.name): node for node in seen["passes"].graph.nodes}
+    found = []
+    for key in keys.values():
+        if not key.startswith("aten "):
+            continue
+        node = nodes.get(key.partition(" ")[2])
+        name = key.partition(" ")[2] if node is None else str(node.target)
+        found.append(Step(key, ATEN, name, () if node is None else (_captured(node),)))
+    return found
+
+
+def _in_order(steps: Sequence[Step], keys: Mapping[int, str]) -> tuple[Step, ...]:
+    """As the plan runs them."""
+    places = {key: number for number, key in keys.items()}
+    return tuple(sorted(steps, key=lambda step: places[step.key]))
+
+
+def _captured(node: Node) -> str:
+    return str(node.meta.get(CAPTURED, node.name))

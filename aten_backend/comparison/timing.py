@@ -1,0 +1,72 @@
+"""How everything here is timed: warmed up, in samples long enough to measure, in rounds that take turns."""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+_SAMPLE_SECONDS = 2e-3
+_MOST_REPEATS = 64
+_FEWEST_ROUNDS = 6  # fewer give no 95% interval
+
+
+class Samples(Protocol):
+    """Where samples are kept."""
+
+    repeats: int
+    samples: list[float]
+
+
+class Timed:
+    """Something that can be run. ``row`` takes its samples."""
+
+    row: Samples
+
+    def run(self) -> Any:
+        """Once, whatever it is."""
+        raise NotImplementedError
+
+    def settle(self, repeats: int | None = None) -> int:
+        """Run until what is done once is done, and choose (or take) how many runs make one sample."""
+        self.run()
+        started = time.perf_counter()
+        self.run()
+        once = time.perf_counter() - started
+        self.row.repeats = repeats or max(1, min(_MOST_REPEATS, round(_SAMPLE_SECONDS / once)))
+        return self.row.repeats
+
+    def sample(self) -> None:
+        """Time one sample: seconds of one run. An untimed one first takes caches and cores back from the neighbour."""
+        run, repeats = self.run, self.row.repeats
+        run()
+        started = time.perf_counter()
+        for _ in range(repeats):
+            run()
+        self.row.samples.append((time.perf_counter() - started) / repeats)
+
+
+def interleave(subjects: Sequence[Timed], rounds: int, seconds: float, done: Callable[[], None] = lambda: None) -> None:
+    """Rounds in which each subject is timed once, in an order drawn anew, so that drift hits all alike.
+
+    Drawn, not turned: behind a fixed neighbour one would always meet the threads that it left spinning. The rounds end
+    after ``seconds``, but not before six.
+    """
+    chance = random.Random(0)
+    repeats: int | None = None
+    for subject in subjects:
+        repeats = subject.settle(repeats)
+    started = time.perf_counter()
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(rounds):
+            for subject in chance.sample(subjects, len(subjects)):
+                subject.sample()
+            done()
+            if number + 1 >= _FEWEST_ROUNDS and time.perf_counter() - started > seconds:
+                break
+    finally:
+        gc.enable()
