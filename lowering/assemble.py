@@ -166,8 +166,8 @@ class Assembler:
 def needs_ticket(phases: Sequence[Phase]) -> bool:
     """Whether later phases must wait for several work-groups of the first."""
     first = phases[0].schedule
-    groups = product(a.size for dim in first.dims for a in dim).constant
-    return len(phases) > 1 and first.mapping is Mapping.ROWS and not first.solo and groups != 1
+    groups = product(first.global_size).constant
+    return len(phases) > 1 and first.mapping is Mapping.ROWS and not first.solo and groups != first.lanes
 
 
 def _assigned(lines: Sequence[str]) -> list[str]:

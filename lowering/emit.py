@@ -75,7 +75,7 @@ class Emitter:
         for a in self.schedule.outer:
             self._open_loop(a.name, f"np.int64({self.index(a.size)})")
         if self.schedule.mapping is Mapping.ROWS:
-            self._decode("np.int64(item.get_group().get_group_id(0))", self.schedule.dims[0])
+            self._decode(self._row(), self.schedule.dims[0])
             return
         for d, axes in enumerate(self.schedule.dims):
             if axes != (self.schedule.tile,):
@@ -84,6 +84,16 @@ class Emitter:
             position = f"np.int64(item.get_id({self.schedule.dims.index((tile,))})) * np.int64({TILE})"
             end = f"min({position} + np.int64({TILE}), np.int64({self.index(tile.size)}))"
             self._open_loop(tile.name, f"{position}, {end}")
+
+    def _row(self) -> str:
+        """The position of a work-group's row, or of the one whose turn it is."""
+        group, count = "np.int64(item.get_group().get_group_id(0))", self.schedule.rows_a_group
+        if count == 1:
+            return group
+        total = self.index(product(a.size for a in self.schedule.dims[0]))
+        self.line(f"start = {group} * np.int64({count})")
+        self._open_loop("row", f"start, min(start + np.int64({count}), np.int64({total}))")
+        return "row"
 
     def _walk_rows(self) -> None:
         """Loop over the rows, in the one work-group there is: its lanes share each row, or take rows in turn."""
@@ -195,9 +205,25 @@ class Emitter:
             for p in sums:
                 self.line(f"s{p} = {constant_text(0, self.group.body[p].dtype)}")
             start, size = "first", f"min(first + np.int64({block}), {size})"
-        if lanes > 1:
-            start = "lane" if start == "np.int64(0)" else f"{start} + lane"
-        self._open_loop(inner.name, f"{start}, {size}, np.int64({lanes})")
+        if lanes == 1:
+            self._open_loop(inner.name, f"{start}, {size}, np.int64(1)")
+        else:
+            self._open_shared_loop(inner, start, size)
+
+    def _open_shared_loop(self, inner: Axis, start: str, stop: str) -> None:
+        """The loop over a col that the lanes share. It takes the same turns in every lane, so that the driver's vectors
+        need no masks; only the last turn may be too long for some."""
+        lanes, chunk = self.schedule.lanes, self.schedule.chunk
+        length = inner.size
+        if chunk is not None and inner is self.schedule.loops[0]:
+            length = floor_divide(inner.size + chunk.size - 1, chunk.size)
+        whole = all(size.constant is not None and size.constant % lanes == 0 for size in (inner.size, length))
+        self.line(f"end = {stop}")
+        self._open_loop("base", f"{start}, end, np.int64({lanes})")
+        self.line(f"{inner.name} = base + lane")
+        if not whole:
+            self.line(f"if {inner.name} < end:")
+            self.depth += 1
 
     def _bounds(self, a: Axis) -> tuple[str, str]:
         """Where the loop over ``a`` starts and ends: everywhere, or in this chunk's part of it."""

@@ -15,6 +15,11 @@ MAX_RANGE = 3
 TILE = 16
 """Points of a tile's second axis: the elements of a cache line, for types of four bytes."""
 
+GROUP_WORK = 2**13
+"""Elements of rows from which the start of a work-group costs little."""
+
+MAX_ROWS_A_GROUP, GROUPS_PER_UNIT = 16, 16
+
 RANGE_LIMIT = 2**31
 """SYCL refuses ranges of so many work-items, and numba-dpex tells LLVM that no id reaches this."""
 
@@ -34,7 +39,8 @@ class Schedule:
     part of the first loop that a work-group runs over, where one row is shared by several. ``outer`` are row axes over
     which every work-item loops, because the range would be too large with them. ``tile``, a dimension of its own, is
     walked ``TILE`` points at a time by each work-item: neighbours read memory across it, and use whole cache lines so.
-    With ``solo``, one work-group of so many work-items walks all rows."""
+    Under ROWS each work-group takes ``rows_a_group`` rows in turn. With ``solo``, one work-group of so many work-items
+    walks all rows."""
 
     mapping: Mapping
     dims: tuple[tuple[Axis, ...], ...]
@@ -43,6 +49,7 @@ class Schedule:
     chunk: Axis | None = None
     outer: tuple[Axis, ...] = ()
     tile: Axis | None = None
+    rows_a_group: int = 1
     solo: int = 0
 
     def __str__(self) -> str:
@@ -50,7 +57,9 @@ class Schedule:
         loops = ", ".join(f"{a.name}<{a.size}" for a in (*self.outer, *self.loops))
         where = f"one work-group of {self.solo} over" if self.solo else "range"
         tile = f", {self.tile.name} in tiles of {TILE}" if self.tile is not None else ""
-        return f"{self.mapping.value}: {where} {dims}{tile}, {self.lanes} lanes a row, loops over {loops or 'nothing'}"
+        rows = f", {self.rows_a_group} rows a work-group" if self.rows_a_group > 1 else ""
+        lanes = f"{self.lanes} lanes a row"
+        return f"{self.mapping.value}: {where} {dims}{tile}{rows}, {lanes}, loops over {loops or 'nothing'}"
 
     @property
     def has_lanes(self) -> bool:
@@ -66,6 +75,8 @@ class Schedule:
             floor_divide(dim[0].size + TILE - 1, index(TILE)) if dim == (self.tile,) else product(a.size for a in dim)
             for dim in self.dims
         ] or [ONE]
+        if self.rows_a_group > 1:
+            sizes[-1] = floor_divide(sizes[-1] + self.rows_a_group - 1, index(self.rows_a_group))
         sizes[-1] = sizes[-1] * self.lanes
         return tuple(sizes)
 
@@ -79,7 +90,18 @@ def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Sche
     loops = tuple(_by_stride(group, group.cols, stores_first=False) if not _is_ordered(group) else group.cols)
     if chunk is None and (_rows_are_contiguous(group) or any(isinstance(s, (ir.Scan, ir.Update)) for s in group.body)):
         return _limited(Schedule(Mapping.SERIAL, range_dims(rows), loops))
-    return _limited(Schedule(Mapping.ROWS, (tuple(group.rows),), loops, traits.lanes, chunk))
+    rows_a_group = 1 if chunk is not None else _rows_a_group(group, traits)
+    return _limited(Schedule(Mapping.ROWS, (tuple(group.rows),), loops, traits.lanes, chunk, rows_a_group=rows_a_group))
+
+
+def _rows_a_group(group: ir.GroupIR, traits: Traits) -> int:
+    """How many short rows a work-group takes, so that starting it costs little beside them, and there are enough
+    work-groups for every compute unit."""
+    rows, cols = (product(a.size for a in part).constant for part in (group.rows, group.cols))
+    multiplies = any(isinstance(s, ir.Reduce) and s.fn == "prod" for s in group.body)  # meets in work-group memory
+    if not rows or not cols or multiplies:
+        return 1
+    return max(1, min(GROUP_WORK // cols, rows // (GROUPS_PER_UNIT * traits.compute_units), MAX_ROWS_A_GROUP))
 
 
 def plainest(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Schedule:

@@ -361,6 +361,10 @@ def verify_schedule(body: ir.GroupIR, schedule: Schedule) -> None:
         if (schedule.tile,) not in schedule.dims[:-1] or schedule.mapping.value != "flat":
             broken("schedule", f"tiles of {schedule.tile}, which is no slow dimension of a flat range")
         schedule = dataclasses.replace(schedule, tile=None)
+    if schedule.rows_a_group > 1:
+        if schedule.mapping.value != "rows" or schedule.chunk is not None:
+            broken("schedule", f"{schedule.rows_a_group} rows a work-group, which are not its own")
+        schedule = dataclasses.replace(schedule, rows_a_group=1)
     work_items = product(schedule.global_size)
     if work_items != product(a.size for a in rows) * index(schedule.lanes) and work_items != ONE:
         broken("schedule", f"{work_items} work-items for {product(a.size for a in rows)} rows")
