@@ -181,7 +181,7 @@ class Emitter:
         for p in reductions:
             self._accumulate(p, f"s{p}" if blocked and p in sums else f"a{p}")
         if blocked:
-            self.depth -= 1
+            self.depth = depth + len(self.schedule.loops)  # in the loop over blocks
             for p in sums:
                 self.origin = body[p].origin
                 self.line(f"a{p} = a{p} + s{p}")

@@ -42,6 +42,7 @@ def cases() -> dict[str, Case]:
         "sum_columns": (lambda x: (x * x).sum(0), (r(200, 64),)),
         "sum_all": (lambda x: (x * x).sum(), (r(33, 65),)),
         "short_rows": (lambda x, w: torch.softmax(x * w, -1), (r(515, 33), r(33))),
+        "long_rows": (lambda x: torch.softmax(x, -1), (r(6, 9001),)),
         "sum_all_long": (lambda x: (x * x).sum(), (r(400, 100),)),
         "small_groups": (lambda x, y: (x.sum(0), torch.cat([x, x * 2], 1).softmax(1), y.cumsum(0)), (r(24, 40), r(30))),
         "rows_then_small": (lambda x, y: (x.softmax(1).sum(1).cumsum(0), y[2:] - y[:-2]), (r(300, 500), r(30))),
