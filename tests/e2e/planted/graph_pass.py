@@ -1,4 +1,4 @@
-"""A fault in a pass over the graph: where a bias is split off, it is taken away instead of added."""
+"""A fault in a pass over the graph: where a bias is split off, it is multiplied by instead of added (taking it away would not show: these biases are zero)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def wrong(gm: GraphModule) -> int:
     count = split_bias(gm)
     for node in gm.graph.nodes:
         if node not in before and node.target is aten.add.Tensor:
-            node.target = aten.sub.Tensor
+            node.target = aten.mul.Tensor
     return count
 
 

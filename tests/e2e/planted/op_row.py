@@ -1,4 +1,4 @@
-"""A fault in one row of the op table: gelu is one percent too large."""
+"""A fault in one row of the op table: gelu is too large by a hundredth of its square, which no normalisation undoes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ ROW = TABLE[OP]
 def wrong(scope: Any, node: Any, coords: Any) -> Any:
     """gelu, and more."""
     assert ROW.lower is not None
-    return ROW.lower(scope, node, coords) * 1.01
+    right = ROW.lower(scope, node, coords)
+    return right + right * right * 0.01
 
 
 TABLE[OP] = dataclasses.replace(ROW, lower=wrong)
