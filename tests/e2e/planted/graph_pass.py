@@ -1,4 +1,5 @@
-"""A fault in a pass over the graph: where a bias is split off, it is multiplied by instead of added (taking it away would not show: these biases are zero)."""
+"""A fault in a pass over the graph: where a bias is split off, it is multiplied by instead of added. (Taking it away
+would not show where biases are zero.)"""
 
 from __future__ import annotations
 
