@@ -11,7 +11,7 @@ from torch._logging._internal import trace_log, trace_structured
 from aten_backend.options import OptionError
 
 PAGE = "index.html"
-KEPT = ("attempt", "00_", "01_", "02_", PAGE)
+KEPT = ("attempt", "00_", "01_", "02_", "03_", PAGE)
 """How the names begin of what stays in its place when a graph is lowered again."""
 
 

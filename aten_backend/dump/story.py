@@ -126,9 +126,10 @@ class Follower:
         elif stage in KINDS:
             self.story = self.story.begin(stage, artefact)
             self.begun()
-        elif stage == "passes" and "passes" in self.story.made:
+        elif stage in ("passes", "classify") and stage in self.story.made:
+            before = (self.story.kind, "passes")[: 1 if stage == "passes" else 2]  # what the new attempt starts from
             self.story.attempt += 1
-            self.story.made = {self.story.kind: self.story.made[self.story.kind]}
+            self.story.made = {name: self.story.made[name] for name in before}
             self.again()
         elif stage == "link":
             self.story.device = artefact.device

@@ -1,4 +1,4 @@
-"""A fault in one row of the op table: gelu is too large by a hundredth of its square, which normalising does not undo."""
+"""A fault in one row of the op table: gelu is too large by a hundredth of its square, which no normalising undoes."""
 
 from __future__ import annotations
 
