@@ -1,4 +1,4 @@
-"""Models and training steps through xpu_inductor: as near to float64 as stock Inductor, in no more launches than that has
+"""Models and training steps through xpu_inductor: as near to float64 as stock Inductor, in no more launches than it has
 loops, but where said."""
 
 from __future__ import annotations
