@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 CompileFuture = concurrent.futures.Future[CompiledKernel]
 
 WORKER = pathlib.Path(worker.__file__)
+IDLE = 60.0
+"""Seconds without a job after which a compiler process is ended: it holds some 180 MB."""
+
 ATTEMPTS = 2
 _REMEDY = (
     "Install numba-dpex 0.23 into it (`pip install numba-dpex dpcpp-cpp-rt intel-opencl-rt`, Python 3.9 to 3.11), or "
@@ -227,7 +230,7 @@ class KernelCompiler:
             self._drop(number)
         except (RuntimeSetupError, protocol.StreamClosed, OSError) as error:
             logger.debug("compiler process %d: %s", number, error)  # the jobs meet it again, and report it
-        while (job := self._jobs.get()) is not None:
+        while (job := self._next_job(number)) is not None:
             if not job.future.set_running_or_notify_cancel():
                 continue
             try:
@@ -239,6 +242,15 @@ class KernelCompiler:
             else:
                 job.future.set_result(result)
         self._drop(number)
+
+    def _next_job(self, number: int) -> _Job | None:
+        """What to do next. A process that waits for it for long is ended, for the memory that it holds: another is
+        started when there is something to do."""
+        try:
+            return self._jobs.get(timeout=IDLE)
+        except queue.Empty:
+            self._drop(number)
+            return self._jobs.get()
 
     def _process(self, number: int) -> WorkerProcess:
         """This thread's process, started if there is none."""

@@ -216,3 +216,19 @@ def test_numba_never_enters_the_user_process(tmp_path: pathlib.Path) -> None:
         tmp_path,
     )
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_idle_processes_end_and_start_again(monkeypatch):
+    monkeypatch.setattr("runtime.compiler.IDLE", 0.2)
+    compiler = KernelCompiler(workers=1)
+    try:
+        first = source("x[item.get_id(0)] = np.float32(1)", (Param("x", "pointer", "float32"),))
+        compiler.submit(first).result()
+        deadline = time.monotonic() + 20
+        while compiler._processes and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not compiler._processes
+        second = source("x[item.get_id(0)] = np.float32(2)", (Param("x", "pointer", "float32"),))
+        assert compiler.submit(second).result().spirv
+    finally:
+        compiler.shutdown()
