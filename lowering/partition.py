@@ -2,7 +2,7 @@
 
 Nodes are taken in order; each joins the groups of its producers when their dimensions unify with its own (see
 ``axes``) and no path leaves and re-enters the group. Ancestor sets of groups are bit sets, so that the check costs a
-few machine words and the everything stays near linear in the number of nodes.
+few machine words and the whole stays near linear in the number of nodes.
 """
 
 from __future__ import annotations
