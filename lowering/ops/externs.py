@@ -95,7 +95,8 @@ def reason_for(node: Node) -> str:
     if target._schema.is_mutable:
         return MUTATION
     name = target._schema.name.partition("::")[2]
-    known = _REASONS.get(name) or (LIBRARY if name.startswith(_LIBRARY_PREFIXES) else None)
+    tuned = target.namespace == "mkldnn" or name.startswith(_LIBRARY_PREFIXES)
+    known = _REASONS.get(name) or (LIBRARY if tuned else None)
     if known is not None:
         return known
     if target.namespace == "_c10d_functional":

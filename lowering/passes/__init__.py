@@ -10,13 +10,14 @@ from types import MappingProxyType
 import torch.fx
 from torch.fx import GraphModule
 
-from . import split_bias, take_parts, write_in_place
+from . import onednn_linear, split_bias, take_parts, write_in_place
 
 logger = logging.getLogger(__name__)
 
 Pass = Callable[[GraphModule], int]
 
 PASSES: dict[str, Pass] = {
+    "onednn_linear": onednn_linear.run,
     "split_bias": split_bias.run,
     "take_parts": take_parts.run,
     "write_in_place": write_in_place.run,
