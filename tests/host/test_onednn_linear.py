@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -17,13 +19,13 @@ def matrix(rows: int, cols: int, **how) -> torch.Tensor:
 
 
 X, W, B = matrix(512, 512), matrix(512, 512) / 20, torch.randn(512)
-TAKEN = {
+TAKEN: dict[str, tuple[Any, ...]] = {
     "linear": (torch.nn.functional.linear, X, W, B),
     "without a bias": (torch.nn.functional.linear, X, W),
     "an input's gradient": (torch.mm, X, W),
     "three dimensions": (torch.nn.functional.linear, X.view(4, 128, 512), W, B),
 }
-LEFT = {
+LEFT: dict[str, tuple[Any, ...]] = {
     "a weight's gradient": (lambda x, w: torch.mm(x.t(), w), X, W),
     "small": (torch.mm, X[:8], W),
     "float64": (torch.mm, X.double(), W.double()),
