@@ -6,7 +6,7 @@ import dataclasses
 
 from . import ir
 from .assemble import Phase
-from .schedule import Mapping, Schedule, choose, range_dims
+from .schedule import Mapping, Schedule, choose, in_work_groups, range_dims
 from .target import Traits
 
 LANES = (8, 16, 32, 64)
@@ -20,7 +20,7 @@ def alternatives(launch: tuple[Phase, ...], traits: Traits) -> dict[str, tuple[t
     found: dict[str, tuple[tuple[Phase, ...], ...]] = {"planned": (launch,)}
     if later:
         found["a launch each"] = tuple((_on_its_own(p, traits),) for p in launch)
-    for name, schedule in _schedules(first).items():
+    for name, schedule in _schedules(first, traits).items():
         solo = schedule.solo or schedule.lanes
         rest = [dataclasses.replace(p, schedule=_with_lanes(p.schedule, solo)) for p in later]
         if not later or schedule.has_lanes:
@@ -41,7 +41,7 @@ def _with_lanes(schedule: Schedule, lanes: int) -> Schedule:
     )
 
 
-def _schedules(phase: Phase) -> dict[str, Schedule]:
+def _schedules(phase: Phase, traits: Traits) -> dict[str, Schedule]:
     """Other schedules for a phase. Scans and updates walk their cols in order, which leaves no choice."""
     chosen, found = phase.schedule, dict[str, Schedule]()
     if any(isinstance(s, (ir.Scan, ir.Update)) for s in phase.group.body):
@@ -50,10 +50,11 @@ def _schedules(phase: Phase) -> dict[str, Schedule]:
         own = chosen.solo or chosen.lanes
         found |= {f"work-groups of {lanes}": _with_lanes(chosen, lanes) for lanes in LANES if lanes != own}
     if chosen.mapping is Mapping.ROWS and not chosen.solo and chosen.chunk is None and phase.group.rows:
-        found["a work-item a row"] = Schedule(Mapping.SERIAL, range_dims(list(phase.group.rows)), chosen.loops)
+        serial = Schedule(Mapping.SERIAL, range_dims(list(phase.group.rows)), chosen.loops)
+        found["a work-item a row"] = in_work_groups(serial, traits)
     if chosen.mapping is Mapping.SERIAL and not chosen.solo:
         rows = Schedule(Mapping.ROWS, (tuple(phase.group.rows),), chosen.loops, outer=chosen.outer)
         found |= {f"a work-group of {lanes} a row": dataclasses.replace(rows, lanes=lanes) for lanes in LANES}
     if chosen.tile is not None:
-        found["no tiles"] = dataclasses.replace(chosen, tile=None)
+        found["no tiles"] = in_work_groups(dataclasses.replace(chosen, tile=None), traits)
     return found

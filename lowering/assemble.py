@@ -152,7 +152,7 @@ class Assembler:
             params += [Param("error", "pointer", "int64"), Param("site", "scalar", "int64")]
         params += [Param("tickets", "counter", "int32")] * self.tickets
         params += self.local
-        local = (first.solo or first.lanes,) if first.has_lanes else None
+        local = (first.solo or first.lanes,) if first.has_lanes else first.work_group or None
         header = f"(item, {', '.join(p.name for p in params)}):\n"
         text = header + "\n".join(self.lines or ["    pass"]) + "\n"
         digest = hashlib.sha256(repr((text, params, len(global_size), local)).encode()).hexdigest()[:12]

@@ -17,7 +17,7 @@ from .classify import op_name
 from .dtypes import compute_name, element, part_name
 from .errors import ArtifactError
 from .faults import FAULTS, Fault
-from .index import ONE, ZERO, Axis, Index, Loaded, atom, linearize, recombine
+from .index import ONE, ZERO, Axis, Index, Loaded, atom, linearize, product, recombine
 from .ops import TABLE, Coords, Kind, Updates
 from .partition import Group, Partition
 from .rewrite import prune
@@ -88,7 +88,8 @@ class Builder:
         if key not in self.buffers:
             self.buffers[key] = len(self.kinds)
             dtype, width = element(graph.dtype(node))
-            self.kinds.append(ir.Buffer(node.name, dtype, written, width=width))
+            filled = bool(product(graph.shape(node)).constant)
+            self.kinds.append(ir.Buffer(node.name, dtype, written, width=width, filled=filled))
         return self.buffers[key]
 
     def _elements(self, node: Node, coords: Coords, value: Scalar) -> list[tuple[Index, Scalar]]:

@@ -41,6 +41,7 @@ class Emitter:
         checks = ((s.code, s.dim, s.size) for s in group.body if isinstance(s, ir.Check))
         self.checks = {check: site for site, check in enumerate(dict.fromkeys(checks), first_check)}
         self.varies = varying(group)
+        self.differs = varying(group, schedule.neighbours)
         self.stage = stages(group)
         self.text: dict[int, str] = {}
         self.exchanges: list[Param] = []
@@ -79,11 +80,26 @@ class Emitter:
             return
         for d, axes in enumerate(self.schedule.dims):
             if axes != (self.schedule.tile,):
-                self._decode(f"np.int64(item.get_id({d}))", axes)
+                self._own_position(d, axes)
         if (tile := self.schedule.tile) is not None:
-            position = f"np.int64(item.get_id({self.schedule.dims.index((tile,))})) * np.int64({TILE})"
+            position = f"{self._id(self.schedule.dims.index((tile,)))} * np.int64({TILE})"
             end = f"min({position} + np.int64({TILE}), np.int64({self.index(tile.size)}))"
             self._open_loop(tile.name, f"{position}, {end}")
+
+    def _id(self, dimension: int) -> str:
+        """Where a work-item is in the range."""
+        return f"np.int64(item.get_{'global_id' if self.schedule.work_group else 'id'}({dimension}))"
+
+    def _own_position(self, dimension: int, axes: tuple[Axis, ...]) -> None:
+        """Decode a work-item's position along a dimension; those that only fill up a work-group do nothing."""
+        position = self._id(dimension)
+        if self.schedule.overhangs[dimension]:
+            position, value = axes[0].name if len(axes) == 1 else f"id{dimension}", position
+            self.line(f"{position} = {value}")
+            self.line(f"if {position} < np.int64({self.index(product(a.size for a in axes))}):")
+            self.depth += 1
+        if len(axes) != 1 or position != axes[0].name:
+            self._decode(position, axes)
 
     def _row(self) -> str:
         """The position of a work-group's row, or of the one whose turn it is."""
@@ -254,11 +270,7 @@ class Emitter:
 
     def _expression(self, statement: ir.Statement) -> str:
         if isinstance(statement, ir.Load):
-            load = load_text(
-                self.group.buffers[statement.buffer].dtype, f"b{statement.buffer}[{self.index(statement.index)}]"
-            )
-            zero = constant_text(0, statement.dtype)
-            return load if statement.mask is None else f"{load} if {self.text[statement.mask]} else {zero}"
+            return self._load(statement)
         if isinstance(statement, ir.Coord):
             return f"np.int64({self.index(statement.index)})"
         assert isinstance(statement, ir.Call)
@@ -267,6 +279,18 @@ class Emitter:
         if statement.fn == "cast":
             return cast_text(types[0], statement.dtype, args[0])
         return call_text(statement.fn, types[1 if statement.fn == "where" else 0], args)
+
+    def _load(self, statement: ir.Load) -> str:
+        """A branch where neighbours agree on the mask. Where they do not, drivers run it for one work-item after the
+        other: all read then, some of them the first element."""
+        buffer, place = self.group.buffers[statement.buffer], self.index(statement.index)
+        if statement.mask is None:
+            return load_text(buffer.dtype, f"b{statement.buffer}[{place}]")
+        mask, zero = self.text[statement.mask], constant_text(0, statement.dtype)
+        if not (buffer.filled and self.differs[statement.mask]):
+            return f"{load_text(buffer.dtype, f'b{statement.buffer}[{place}]')} if {mask} else {zero}"
+        safe = f"select({mask}, np.int64({place}), np.int64(0))"
+        return f"select({mask}, {load_text(buffer.dtype, f'b{statement.buffer}[{safe}]')}, {zero})"
 
     def _check(self, position: int, statement: ir.Check) -> None:
         value, size = self.text[statement.arg], self.index(statement.size)

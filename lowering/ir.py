@@ -21,13 +21,14 @@ Value = int
 class Buffer:
     """A tensor that the group reads or writes; ``name`` is its node's, ``dtype`` as in dtypes.NAMES. With ``scratch``
     it is memory of so many elements that only the group's own kernels share. Of a complex tensor the group sees the
-    parts: each of its elements is two (``width``) of the buffer's."""
+    parts: each of its elements is two (``width``) of the buffer's. One that is ``filled`` is known to have elements."""
 
     name: str
     dtype: str
     written: bool
     scratch: Index | None = None
     width: int = 1
+    filled: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 
 from . import ir
 from .index import ONE, ZERO, Axis, Index, coefficient, floor_divide, index, product
@@ -19,6 +20,15 @@ GROUP_WORK = 2**13
 """Elements of rows from which the start of a work-group costs little."""
 
 MAX_ROWS_A_GROUP, GROUPS_PER_UNIT = 16, 16
+
+LONG_GROUPS_PER_UNIT = 2
+"""Work-groups for each compute unit where each work-item walks a whole row: neighbours are read together."""
+
+VECTOR = 16
+"""Work-items that the widest vectors of a CPU take at once."""
+
+SMALL_GROUP, LARGE_GROUP = 4 * VECTOR, 64 * VECTOR
+"""Work-items of a work-group where its size should not depend on the extents: one text then serves many of them."""
 
 RANGE_LIMIT = 2**31
 """SYCL refuses ranges of so many work-items, and numba-dpex tells LLVM that no id reaches this."""
@@ -40,7 +50,8 @@ class Schedule:
     which every work-item loops, because the range would be too large with them. ``tile``, a dimension of its own, is
     walked ``TILE`` points at a time by each work-item: neighbours read memory across it, and use whole cache lines so.
     Under ROWS each work-group takes ``rows_a_group`` rows in turn. With ``solo``, one work-group of so many work-items
-    walks all rows."""
+    walks all rows. ``work_group`` has the work-items of a work-group in each dimension where these do not share rows;
+    with none, the driver chooses."""
 
     mapping: Mapping
     dims: tuple[tuple[Axis, ...], ...]
@@ -51,6 +62,7 @@ class Schedule:
     tile: Axis | None = None
     rows_a_group: int = 1
     solo: int = 0
+    work_group: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         dims = " x ".join("*".join(f"{a.name}<{a.size}" for a in dim) for dim in self.dims) or "one work-item"
@@ -58,7 +70,8 @@ class Schedule:
         where = f"one work-group of {self.solo} over" if self.solo else "range"
         tile = f", {self.tile.name} in tiles of {TILE}" if self.tile is not None else ""
         rows = f", {self.rows_a_group} rows a work-group" if self.rows_a_group > 1 else ""
-        lanes = f"{self.lanes} lanes a row"
+        shape = " x ".join(map(str, self.work_group))
+        lanes = f"work-groups of {shape}" if shape else f"{self.lanes} lanes a row"
         return f"{self.mapping.value}: {where} {dims}{tile}{rows}, {lanes}, loops over {loops or 'nothing'}"
 
     @property
@@ -67,18 +80,43 @@ class Schedule:
         return self.mapping is Mapping.ROWS or self.solo > 0
 
     @property
-    def global_size(self) -> tuple[Index, ...]:
-        """Work-items in each dimension of the range."""
-        if self.solo:
-            return (index(self.solo),)
+    def neighbours(self) -> tuple[Axis, ...]:
+        """The axis along which the work-items of a vector follow each other."""
+        return self.loops[-1:] if self.mapping is Mapping.ROWS else self.dims[-1][-1:] if self.dims else ()
+
+    @property
+    def extents(self) -> tuple[Index, ...]:
+        """What each dimension of the range has to do: work-items, before work-groups are filled up."""
         sizes = [
             floor_divide(dim[0].size + TILE - 1, index(TILE)) if dim == (self.tile,) else product(a.size for a in dim)
             for dim in self.dims
         ] or [ONE]
         if self.rows_a_group > 1:
-            sizes[-1] = floor_divide(sizes[-1] + self.rows_a_group - 1, index(self.rows_a_group))
-        sizes[-1] = sizes[-1] * self.lanes
+            sizes[-1] = _ceil_divide(sizes[-1], self.rows_a_group)
         return tuple(sizes)
+
+    @property
+    def global_size(self) -> tuple[Index, ...]:
+        """Work-items in each dimension of the range."""
+        if self.solo:
+            return (index(self.solo),)
+        *slow, fastest = self.extents
+        sizes = (*slow, fastest * self.lanes)
+        if not self.work_group:
+            return sizes
+        return tuple(_ceil_divide(n, m) * m for n, m in zip(sizes, self.work_group, strict=True))
+
+    @property
+    def overhangs(self) -> tuple[bool, ...]:
+        """For each dimension of the range, whether its last work-groups may have more work-items than there is work."""
+        if not self.work_group:
+            return (False,) * len(self.dims)
+        filled = zip(self.extents, self.work_group, strict=True)
+        return tuple(n.constant is None or n.constant % m != 0 for n, m in filled)
+
+
+def _ceil_divide(number: Index, by: int) -> Index:
+    return floor_divide(number + (by - 1), index(by))
 
 
 def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Schedule:
@@ -86,10 +124,10 @@ def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Sche
     rows = _by_stride(group, group.rows, stores_first=not group.cols)
     if not group.cols:
         dims = range_dims(rows)
-        return _limited(Schedule(Mapping.FLAT, dims, (), tile=_tile(group, dims)))
+        return in_work_groups(_limited(Schedule(Mapping.FLAT, dims, (), tile=_tile(group, dims))), traits)
     loops = tuple(_by_stride(group, group.cols, stores_first=False) if not _is_ordered(group) else group.cols)
     if chunk is None and (_rows_are_contiguous(group) or any(isinstance(s, (ir.Scan, ir.Update)) for s in group.body)):
-        return _limited(Schedule(Mapping.SERIAL, range_dims(rows), loops))
+        return in_work_groups(_limited(Schedule(Mapping.SERIAL, range_dims(rows), loops)), traits)
     rows_a_group = 1 if chunk is not None else _rows_a_group(group, traits)
     return _limited(Schedule(Mapping.ROWS, (tuple(group.rows),), loops, traits.lanes, chunk, rows_a_group=rows_a_group))
 
@@ -102,6 +140,40 @@ def _rows_a_group(group: ir.GroupIR, traits: Traits) -> int:
     if not rows or not cols or multiplies:
         return 1
     return max(1, min(GROUP_WORK // cols, rows // (GROUPS_PER_UNIT * traits.compute_units), MAX_ROWS_A_GROUP))
+
+
+def in_work_groups(schedule: Schedule, traits: Traits) -> Schedule:
+    """``schedule``, whose work-items know nothing of each other, in work-groups as large as the device takes, so that
+    starting one costs little, but enough of them for every compute unit. Left to itself, Intel's CPU driver takes
+    divisors of the extents: single work-items where one is prime."""
+    total = product(schedule.extents).constant
+    room = traits.max_work_group_size
+    if total is not None:
+        groups = (GROUPS_PER_UNIT if schedule.mapping is Mapping.FLAT else LONG_GROUPS_PER_UNIT) * traits.compute_units
+        room = min(room, max(total // groups, SMALL_GROUP))
+    shape: list[int] = []
+    for extent in reversed(schedule.extents):
+        known, fastest = extent.constant, not shape
+        if known is None:
+            share = LARGE_GROUP if len(schedule.extents) == 1 else max(SMALL_GROUP // math.prod(shape), 1)
+        elif len(schedule.extents) == 1 and known > room:
+            share = LARGE_GROUP if room >= LARGE_GROUP else SMALL_GROUP
+        else:
+            share = _even_share(max(known, 1), room, VECTOR if fastest else 1)
+        shape.insert(0, min(share, room))
+        room //= shape[0]
+    filled = dataclasses.replace(schedule, work_group=tuple(shape))
+    items = product(filled.global_size).constant
+    return filled if items is None or items < RANGE_LIMIT else schedule
+
+
+def _even_share(extent: int, room: int, multiple: int) -> int:
+    """How many of ``extent`` work-items a work-group takes that has room for ``room``: all, or as many as the others
+    do, in whole vectors."""
+    if extent <= room:
+        return extent
+    share = -(-extent // -(-extent // room))
+    return min(-(-share // multiple) * multiple, max(room // multiple * multiple, 1))
 
 
 def plainest(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Schedule:

@@ -6,21 +6,22 @@ Stage 0 is what needs no reduction, stage n what needs reductions of stage n - 1
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 from . import ir
 from .dtypes import is_float
-from .index import product
+from .index import Axis, product
 from .scalars import FUNCTIONS
 from .schedule import Mapping, Schedule
 
 
-def varying(group: ir.GroupIR) -> list[bool]:
-    """For each statement, whether it varies over the cols."""
-    cols = set(group.cols)
+def varying(group: ir.GroupIR, axes: Collection[Axis] | None = None) -> list[bool]:
+    """For each statement, whether it varies over the ``axes``, or else over the cols."""
+    chosen = set(group.cols if axes is None else axes)
     varies: list[bool] = []
     for statement in group.body:
-        own = isinstance(statement, (ir.Load, ir.Store, ir.Coord)) and not cols.isdisjoint(statement.index.leaves())
-        own = own or (isinstance(statement, ir.Update) and bool(cols))
+        own = isinstance(statement, (ir.Load, ir.Store, ir.Coord)) and not chosen.isdisjoint(statement.index.leaves())
+        own = own or (isinstance(statement, ir.Update) and bool(chosen))
         through = not isinstance(statement, ir.Reduce) and any(varies[o] for o in ir.operands(statement))
         varies.append(own or through or isinstance(statement, ir.Scan))
     return varies

@@ -263,7 +263,7 @@ class _Batch(Evaluator):
         if method == "get_group":
             raise self.fault(KernelTypeError, "get_group() is asked for its get_group_id")
         group, lane = np.unravel_index(self.group, launch.counts), np.unravel_index(self.lane, launch.local)
-        if method == "get_id":
+        if method == ("get_id" if launch.source.local_size is None else "get_global_id"):
             return group[dimension] * launch.local[dimension] + lane[dimension]
         counts = tuple(np.asarray(n, np.int64) for n in launch.counts)
         found: dict[str, Any] = {"get_local_id": lane, "get_group_id": group, "get_group_range": counts}

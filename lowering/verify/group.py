@@ -357,6 +357,10 @@ def verify_schedule(body: ir.GroupIR, schedule: Schedule) -> None:
         if schedule.lanes not in (1, schedule.solo) or schedule.chunk is not None:
             broken("schedule", f"a single work-group of {schedule.solo} with {schedule.lanes} lanes a row")
         return
+    if schedule.work_group:
+        if schedule.has_lanes or len(schedule.work_group) != len(schedule.extents):
+            broken("schedule", f"work-groups of {schedule.work_group}")
+        schedule = dataclasses.replace(schedule, work_group=())
     if schedule.tile is not None:
         if (schedule.tile,) not in schedule.dims[:-1] or schedule.mapping.value != "flat":
             broken("schedule", f"tiles of {schedule.tile}, which is no slow dimension of a flat range")

@@ -33,7 +33,7 @@ LANGUAGE = _COLLECTIVE | {
 
 _BUILTINS = frozenset({"range", "min", "max", "np", "math", "True", "False"})
 _NUMPY = frozenset({*_TYPES, "nan", "inf"})
-_ITEM = frozenset({"get_id", "get_local_id", "get_group", "get_group_id", "get_group_range"})
+_ITEM = frozenset({"get_id", "get_global_id", "get_local_id", "get_group", "get_group_id", "get_group_range"})
 _SYNTAX = (
     *(ast.Assign, ast.AugAssign, ast.Expr, ast.If, ast.For, ast.While, ast.Pass, ast.Name, ast.Load, ast.Store),
     *(ast.Constant, ast.Call, ast.Attribute, ast.Subscript, ast.Tuple, ast.IfExp, ast.Compare, ast.cmpop),

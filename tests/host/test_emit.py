@@ -68,9 +68,16 @@ def test_tensor_names_do_not_matter():
     assert kernel(renamed).source == kernel(body).source
 
 
-def test_sizes_of_a_flat_range_are_no_part_of_the_text():
-    """The launch gives the range: one binary for every length."""
-    assert kernel(group(index(64))).source == kernel(group(index(4096))).source
+def test_sizes_that_fill_work_groups_are_no_part_of_the_text():
+    """The launch gives the range: one binary for many lengths."""
+    assert kernel(group(index(2**16))).source == kernel(group(index(2**16 + 2**14))).source
+
+
+def test_work_items_beyond_the_extent_do_nothing():
+    found = kernel(group(index(100_003)))
+    assert found.source.local_size == (1024,)
+    assert found.global_size == (index(98 * 1024),)
+    assert "if i0 < np.int64(100003):" in found.source.text
 
 
 def test_symbols_are_parameters():

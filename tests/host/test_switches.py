@@ -34,6 +34,7 @@ def cached(cache, at, new):
 
 
 PROGRAMS = {
+    "onednn_linear": (torch.mm, lambda: (torch.randn(512, 512), torch.randn(512, 512))),
     "take_parts": (rotated, lambda: (torch.randn(30, 20, 2), torch.randn(30, 20, 2))),
     "write_in_place": (cached, lambda: (torch.zeros(4, 1000), torch.tensor([3]), torch.randn(4, 1))),
 }
