@@ -15,7 +15,7 @@ from aten_backend.comparison import align, baseline, levels, machine, records, r
 from aten_backend.comparison import backends as named
 from aten_backend.comparison.records import Comparison
 from aten_backend.comparison.runner import Interrupted, Settings
-from aten_backend.comparison.workloads import Workload, WorkloadError, of_function
+from aten_backend.comparison.workloads import Workload, WorkloadError, of_target
 from aten_backend.targets import load_target
 
 _ABOUT = """Compare backends on suites of workloads or on functions of your own: speed, compile time, kernels, memory,
@@ -127,8 +127,8 @@ def _workloads(arguments: argparse.Namespace) -> list[Workload]:
 
 
 def _target(text: str) -> Workload:
-    function, args = load_target(text)
-    return of_function(function, *args, name=text)
+    load_target(text)  # what is wrong with it is told now
+    return of_target(text)
 
 
 def _backend_names(arguments: argparse.Namespace) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ def test_two_workloads(tmp_path, capsys):
     assert cli.main(given) == 0
     made = records.load(result)
     assert made.backends == ["eager", "eager again", "xpu_aten", "inductor"]
+    assert made.settings["isolated"] is True
     assert len(made.rows) == 8
     assert not [row.error or row.note for row in made.rows if row.error or row.note]
     assert all(len(row.samples) == 6 and (row.distance or 0) < 1e-5 for row in made.rows)
@@ -60,6 +61,7 @@ def test_a_failure_is_a_row():
 
     made = compare(broken, torch.ones(3), backends=("eager", "xpu_aten"), settings=Settings(counts_only=True))
     assert [row.error for row in made.rows] == ["ValueError: broken on purpose"] * 2
+    assert made.settings["isolated"] is False, "what is defined in a function cannot be pickled"
 
 
 def test_an_interrupt_keeps_what_there_is():
@@ -70,7 +72,7 @@ def test_an_interrupt_keeps_what_there_is():
         Workload("own", "sine", lambda: Case(torch.sin, ((torch.ones(8),),))),
         Workload("own", "interrupted", interrupted),
     ]
-    settings = Settings(counts_only=True)
+    settings = Settings(counts_only=True, isolated=False)
     chosen = named.parse(("eager", "xpu_aten"), again=False)
     made = runner.new_comparison(settings, chosen)
     saved: list[int] = []
@@ -91,7 +93,7 @@ def test_training_and_dynamic():
 
     training = Workload("own", "training", lambda: Case(Layer(), ((torch.randn(4, 8),),), train=True))
     sizes = Workload("own", "sizes", lambda: Case(torch.sin, tuple((torch.randn(n),) for n in (3, 5, 9)), dynamic=True))
-    settings = Settings(rounds=1)
+    settings = Settings(rounds=1, isolated=False)
     chosen = named.parse(("xpu_aten:prims",))
     made = runner.new_comparison(settings, chosen)
     runner.run([training, sizes], chosen, settings, made)
@@ -110,7 +112,7 @@ def test_generation(workload):
     with torch.no_grad():
         first, second = (case.fn(*case.calls[0]) for _ in range(2))
     torch.testing.assert_close(first, second)
-    settings = Settings(counts_only=True)
+    settings = Settings(counts_only=True, isolated=False)
     chosen = named.parse(("eager", "xpu_aten"), again=False)
     made = runner.new_comparison(settings, chosen)
     runner.run([workload], chosen, settings, made)

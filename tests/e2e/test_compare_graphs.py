@@ -29,7 +29,7 @@ class Layer(nn.Module):
 
 def measured(backends: tuple[str, ...], train: bool):
     workload = Workload("own", "layer", lambda: Case(Layer(), ((torch.randn(8, 16),),), train=train))
-    settings = Settings(rounds=6, seconds=1, graphs=True)
+    settings = Settings(rounds=6, seconds=1, graphs=True, isolated=False)
     chosen = named.parse(backends)
     made = runner.new_comparison(settings, chosen)
     runner.run([workload], chosen, settings, made)
