@@ -11,7 +11,19 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from aten_backend.comparison import align, baseline, levels, machine, records, render, report, runner, sheets, suites
+from aten_backend.comparison import (
+    align,
+    baseline,
+    dumped,
+    levels,
+    machine,
+    records,
+    render,
+    report,
+    runner,
+    sheets,
+    suites,
+)
 from aten_backend.comparison import backends as named
 from aten_backend.comparison.records import Comparison
 from aten_backend.comparison.runner import Interrupted, Settings
@@ -34,7 +46,10 @@ def add(commands: Any) -> None:
 
 def _add_what(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "targets", metavar="TARGET", nargs="*", help="file.py:function or module:function that returns (callable, args)"
+        "targets",
+        metavar="TARGET",
+        nargs="*",
+        help="file.py:function or module:function that returns (callable, args), or a folder that dump wrote",
     )
     command.add_argument("--suite", metavar="S,...", default="", help=f"suites to run: {', '.join(suites.SUITES)}")
     command.add_argument("--only", metavar="TEXT", default="", help="of the suites, only workloads whose name has TEXT")
@@ -99,7 +114,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         console.print("\n".join(workload.label for workload in workloads), markup=False, highlight=False)
         return 0
-    settings = Settings(arguments.rounds, arguments.seconds, arguments.counts_only, arguments.graphs or arguments.align)
+    graphs = arguments.graphs or arguments.align or any(Path(text).is_dir() for text in arguments.targets)
+    settings = Settings(arguments.rounds, arguments.seconds, arguments.counts_only, graphs)
     backends = named.parse(_backend_names(arguments), again=not settings.counts_only)
     comparison = runner.new_comparison(settings, backends)
     if arguments.resume and arguments.resume.exists():
@@ -113,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _workloads(arguments: argparse.Namespace) -> list[Workload]:
-    own = [_target(text) for text in arguments.targets]
+    own = [workload for text in arguments.targets for workload in _target(text)]
     names = [name for name in arguments.suite.split(",") if name]
     if arguments.list and not own and not names:
         names = list(suites.SUITES)
@@ -126,9 +142,11 @@ def _workloads(arguments: argparse.Namespace) -> list[Workload]:
     return found
 
 
-def _target(text: str) -> Workload:
+def _target(text: str) -> list[Workload]:
+    if Path(text).is_dir():
+        return dumped.workloads(Path(text))
     load_target(text)  # what is wrong with it is told now
-    return of_target(text)
+    return [of_target(text)]
 
 
 def _backend_names(arguments: argparse.Namespace) -> tuple[str, ...]:

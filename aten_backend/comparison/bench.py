@@ -46,7 +46,7 @@ class Bench:
         try:
             case = made(workload)
             with torch.set_grad_enabled(case.train):
-                self._exact = exact_results(workload, in_float64(case))
+                self._exact = case.exact() if case.exact else exact_results(workload, in_float64(case))
                 self._subject = Subject(workload, case, self.backend)
                 self._subject.row = self._row
         except Exception as error:  # whatever the workload raises, before any backend

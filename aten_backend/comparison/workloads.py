@@ -25,6 +25,8 @@ class Case:
     """Whether a run is a forward and a backward pass; ``fn`` is a module then."""
     dynamic: bool | None = None
     """As in ``torch.compile``."""
+    exact: Callable[[], list[Any]] | None = None
+    """Results in float64 of those for whom converting inputs and weights is not enough."""
 
 
 @dataclasses.dataclass(frozen=True)

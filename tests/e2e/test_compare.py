@@ -7,10 +7,10 @@ import torch
 
 from aten_backend import cli, compare
 from aten_backend.comparison import backends as named
-from aten_backend.comparison import records, runner
+from aten_backend.comparison import dumped, records, runner
 from aten_backend.comparison.runner import Settings
 from aten_backend.comparison.suites import generation
-from aten_backend.comparison.workloads import Case, Workload
+from aten_backend.comparison.workloads import Case, Workload, WorkloadError
 
 pytestmark = pytest.mark.device
 
@@ -101,6 +101,26 @@ def test_training_and_dynamic():
     assert all((row.distance or 0) < 1e-6 for row in made.rows)
     assert made.rows[0].counts["launches"] >= 2, "forward and backward"
     assert made.rows[1].counts["kernels"] == 1, "one for all sizes"
+
+
+def test_graphs_of_a_dump(tmp_path):
+    def program(x, w):
+        return torch.softmax(x.double().float() @ w, -1)
+
+    torch._dynamo.reset()
+    run = torch.compile(program, backend="xpu_aten", options={"dump_dir": str(tmp_path / "dump")})
+    run(torch.randn(8, 16), torch.randn(16, 4, requires_grad=True)).square().sum().backward()
+    found = dumped.workloads(tmp_path / "dump")
+    assert [workload.label for workload in found] == ["dump/dump/000_forward", "dump/dump/001_backward"]
+    settings = Settings(counts_only=True, graphs=True, isolated=False)
+    chosen = named.parse(("eager", "xpu_aten"), again=False)
+    made = runner.new_comparison(settings, chosen)
+    runner.run(found, chosen, settings, made)
+    assert [row.error or row.note for row in made.rows] == [""] * 4
+    assert all(0 < (row.distance or 0) < 1e-6 for row in made.rows), "float64 whatever the graph's casts say"
+    assert [(row.compiler, row.error) for row in made.graphs] == [("eager", ""), ("xpu_aten", "")] * 2
+    with pytest.raises(WorkloadError, match="holds no graphs"):
+        dumped.workloads(tmp_path)
 
 
 @pytest.mark.models
