@@ -85,7 +85,11 @@ def _add_output(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--show", metavar="FILE", type=Path, help="measure nothing: show what FILE holds")
     command.add_argument(
-        "--levels", metavar="FILE", type=Path, help="measure nothing: write the kernels of xpu_aten and xpu_inductor"
+        "--levels",
+        metavar="FILE",
+        type=Path,
+        help="measure nothing: write into a page how large xpu_aten and xpu_inductor are, their kernels, and what the "
+        "file of --show has measured",
     )
     command.add_argument("--baseline", metavar="FILE", type=Path, help="tell what differs from FILE beyond noise")
     command.add_argument("--markdown", metavar="FILE", type=Path, help="write the tables as Markdown")
@@ -102,15 +106,14 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     console = Console()
     old = records.load(arguments.baseline) if arguments.baseline else None
-    if arguments.show:
-        return _report(arguments, console, records.load(arguments.show), old)
-    if arguments.levels and not (arguments.targets or arguments.suite):
-        levels.write(arguments.levels, levels.chosen())
-        return 0
-    workloads = _workloads(arguments)
+    shown = records.load(arguments.show) if arguments.show else None
     if arguments.levels:
-        levels.write(arguments.levels, workloads)
+        chosen = _workloads(arguments) if arguments.targets or arguments.suite else levels.chosen()
+        levels.write(arguments.levels, chosen, shown)
         return 0
+    if shown is not None:
+        return _report(arguments, console, shown, old)
+    workloads = _workloads(arguments)
     if arguments.list:
         console.print("\n".join(workload.label for workload in workloads), markup=False, highlight=False)
         return 0

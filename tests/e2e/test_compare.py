@@ -7,7 +7,7 @@ import torch
 
 from aten_backend import cli, compare
 from aten_backend.comparison import backends as named
-from aten_backend.comparison import dumped, records, runner
+from aten_backend.comparison import dumped, levels, records, runner
 from aten_backend.comparison.runner import Settings
 from aten_backend.comparison.suites import generation
 from aten_backend.comparison.workloads import Case, Workload, WorkloadError
@@ -139,3 +139,13 @@ def test_generation(workload):
     assert [row.error or row.note for row in made.rows] == ["", ""]
     assert all((row.distance or 0) < 1e-5 for row in made.rows)
     assert made.rows[1].counts["fallback_nodes"] == 0
+
+
+def test_kernels_of_both_levels():
+    def program(x):
+        return torch.softmax(x * 2, -1)
+
+    workload = Workload("own", "softmax", lambda: Case(program, ((torch.randn(16, 40),),)))
+    for backend in ("xpu_aten", "xpu_inductor"):
+        (kernel,) = levels.kernels_of(workload, backend)
+        assert kernel.startswith("def ") and "exp(" in kernel
