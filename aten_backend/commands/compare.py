@@ -11,11 +11,23 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from aten_backend.comparison import align, baseline, levels, machine, records, render, report, runner, sheets, suites
+from aten_backend.comparison import (
+    align,
+    baseline,
+    dumped,
+    levels,
+    machine,
+    records,
+    render,
+    report,
+    runner,
+    sheets,
+    suites,
+)
 from aten_backend.comparison import backends as named
 from aten_backend.comparison.records import Comparison
 from aten_backend.comparison.runner import Interrupted, Settings
-from aten_backend.comparison.workloads import Workload, WorkloadError, of_function
+from aten_backend.comparison.workloads import Workload, WorkloadError, of_target
 from aten_backend.targets import load_target
 
 _ABOUT = """Compare backends on suites of workloads or on functions of your own: speed, compile time, kernels, memory,
@@ -34,7 +46,10 @@ def add(commands: Any) -> None:
 
 def _add_what(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "targets", metavar="TARGET", nargs="*", help="file.py:function or module:function that returns (callable, args)"
+        "targets",
+        metavar="TARGET",
+        nargs="*",
+        help="file.py:function or module:function that returns (callable, args), or a folder that dump wrote",
     )
     command.add_argument("--suite", metavar="S,...", default="", help=f"suites to run: {', '.join(suites.SUITES)}")
     command.add_argument("--only", metavar="TEXT", default="", help="of the suites, only workloads whose name has TEXT")
@@ -70,7 +85,11 @@ def _add_output(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--show", metavar="FILE", type=Path, help="measure nothing: show what FILE holds")
     command.add_argument(
-        "--levels", metavar="FILE", type=Path, help="measure nothing: write the kernels of xpu_aten and xpu_inductor"
+        "--levels",
+        metavar="FILE",
+        type=Path,
+        help="measure nothing: write into a page how large xpu_aten and xpu_inductor are, their kernels, and what the "
+        "file of --show has measured",
     )
     command.add_argument("--baseline", metavar="FILE", type=Path, help="tell what differs from FILE beyond noise")
     command.add_argument("--markdown", metavar="FILE", type=Path, help="write the tables as Markdown")
@@ -87,19 +106,19 @@ def _count(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     console = Console()
     old = records.load(arguments.baseline) if arguments.baseline else None
-    if arguments.show:
-        return _report(arguments, console, records.load(arguments.show), old)
-    if arguments.levels and not (arguments.targets or arguments.suite):
-        levels.write(arguments.levels, levels.chosen())
-        return 0
-    workloads = _workloads(arguments)
+    shown = records.load(arguments.show) if arguments.show else None
     if arguments.levels:
-        levels.write(arguments.levels, workloads)
+        chosen = _workloads(arguments) if arguments.targets or arguments.suite else levels.chosen()
+        levels.write(arguments.levels, chosen, shown)
         return 0
+    if shown is not None:
+        return _report(arguments, console, shown, old)
+    workloads = _workloads(arguments)
     if arguments.list:
         console.print("\n".join(workload.label for workload in workloads), markup=False, highlight=False)
         return 0
-    settings = Settings(arguments.rounds, arguments.seconds, arguments.counts_only, arguments.graphs or arguments.align)
+    graphs = arguments.graphs or arguments.align or any(Path(text).is_dir() for text in arguments.targets)
+    settings = Settings(arguments.rounds, arguments.seconds, arguments.counts_only, graphs)
     backends = named.parse(_backend_names(arguments), again=not settings.counts_only)
     comparison = runner.new_comparison(settings, backends)
     if arguments.resume and arguments.resume.exists():
@@ -113,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _workloads(arguments: argparse.Namespace) -> list[Workload]:
-    own = [_target(text) for text in arguments.targets]
+    own = [workload for text in arguments.targets for workload in _target(text)]
     names = [name for name in arguments.suite.split(",") if name]
     if arguments.list and not own and not names:
         names = list(suites.SUITES)
@@ -126,9 +145,11 @@ def _workloads(arguments: argparse.Namespace) -> list[Workload]:
     return found
 
 
-def _target(text: str) -> Workload:
-    function, args = load_target(text)
-    return of_function(function, *args, name=text)
+def _target(text: str) -> list[Workload]:
+    if Path(text).is_dir():
+        return dumped.workloads(Path(text))
+    load_target(text)  # what is wrong with it is told now
+    return [of_target(text)]
 
 
 def _backend_names(arguments: argparse.Namespace) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from aten_backend.comparison import summary
-from aten_backend.comparison.backends import INDUCTOR
+from aten_backend.comparison.backends import INDUCTOR, TWIN
 from aten_backend.comparison.graphs.steps import KERNEL
 from aten_backend.comparison.records import Comparison, GraphRow, StepRow
 
@@ -16,7 +16,7 @@ SAME = "the same cut"
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """Steps of both sides that belong together. The two mappings are by side, ``"ours"`` and ``"inductor"``."""
+    """Steps of both sides that belong together. The two mappings are by side, ``"ours"`` and the other's compiler."""
 
     ours: tuple[StepRow, ...]
     theirs: tuple[StepRow, ...]
@@ -34,7 +34,7 @@ class Block:
     def verdict(self) -> str:
         """How the two sides differ, in words."""
         if not self.ours or not self.theirs:
-            return "only ours" if self.ours else "only Inductor's"
+            return "only here" if self.ours else "only there"
         mine, others = _kinds(self.ours), _kinds(self.theirs)
         if mine == others:
             return SAME if len(self.ours) == 1 else "cut elsewhere"
@@ -51,14 +51,15 @@ class Alignment:
 
 
 def alignments(comparison: Comparison) -> list[Alignment]:
-    """One for each captured graph that both sides compiled."""
+    """Ours beside Inductor's, and beside the twin's at the loop level, for each captured graph that both compiled."""
     return [
         align(mine, theirs)
         for name in summary.ours(comparison)
         for mine in comparison.graphs
         for theirs in comparison.graphs
         if (mine.label, mine.graph) == (theirs.label, theirs.graph)
-        and (mine.compiler, theirs.compiler) == (name, INDUCTOR)
+        and mine.compiler == name
+        and theirs.compiler in (INDUCTOR, TWIN)
         and not mine.error
         and not theirs.error
     ]
@@ -108,7 +109,7 @@ def _partner(steps: Sequence[StepRow], number: int, among: Iterable[int], times:
 
 def _block(ours: GraphRow, theirs: GraphRow, mine: Sequence[StepRow], others: Sequence[StepRow]) -> Block:
     apart, elsewhere = {}, {}
-    for side, steps, across, graph in (("ours", mine, others, theirs), ("inductor", others, mine, ours)):
+    for side, steps, across, graph in (("ours", mine, others, theirs), (theirs.compiler, others, mine, ours)):
         in_kernels, anywhere, here = _in_kernels(graph.steps), _nodes(graph.steps), _nodes(across)
         apart[side] = tuple(node for node in _in_kernels(steps) if node not in in_kernels)
         elsewhere[side] = tuple(node for node in _nodes(steps) if node in anywhere and node not in here)
@@ -145,11 +146,12 @@ def _kinds(steps: Sequence[StepRow]) -> str:
 
 def text(alignment: Alignment) -> Iterator[str]:
     """Lines for the terminal: each block with its steps, then the code of both sides."""
-    yield f"{alignment.ours.label}, graph {alignment.ours.graph}: {alignment.ours.compiler} | {INDUCTOR}"
+    ours, theirs = alignment.ours, alignment.theirs
+    yield f"{ours.label}, graph {ours.graph}: {ours.compiler} | {theirs.compiler}"
     for number, block in enumerate(alignment.blocks, 1):
         yield f"\n[{number}] {block.verdict}: {', '.join(block.nodes)}"
         yield from (f"    {line}" for line in remarks(block))
-        for row, steps in ((alignment.ours, block.ours), (alignment.theirs, block.theirs)):
+        for row, steps in ((ours, block.ours), (theirs, block.theirs)):
             for step in steps:
                 yield f"    {row.compiler}: {step.kind} {step.name}{microseconds(step)}"
             yield from _codes(row.codes, steps)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -42,6 +43,14 @@ class Backend:
     @property
     def is_ours(self) -> bool:
         return self.name.partition(":")[0] == OURS
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether another process knows the name too: what a script has registered, only that script knows."""
+        if self.is_eager or self.is_ours or self.name == TWIN:
+            return True
+        installed = importlib.metadata.entry_points(group="torch_dynamo_backends")
+        return self.name in installed.names or torch._dynamo.lookup_backend(self.name).__module__.startswith("torch.")
 
     def compile(self, fn: Callable[..., Any], dynamic: bool | None) -> Callable[..., Any]:
         """``fn`` through torch.compile; itself for eager."""

@@ -1,4 +1,4 @@
-"""The kernels that both levels make of the same workloads, side by side."""
+"""The page of the two levels: its sizes, what was measured, and the kernels that both make of the same workloads."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from aten_backend.comparison import suites
+from aten_backend.comparison import costs, render, sizes, suites
 from aten_backend.comparison.backends import OURS, TWIN, Backend, caches_in, inductor_code
+from aten_backend.comparison.records import Comparison
 from aten_backend.comparison.subject import Subject
 from aten_backend.comparison.workloads import Workload
+from aten_backend.observe import watching
 
 CHOSEN = (
     "fusion/gelu(x+b)*z 256x768",
@@ -22,9 +25,6 @@ CHOSEN = (
     "training/BERT step",
 )
 """What is shown unless workloads are named."""
-
-MARKER = "<!-- kernels: what follows is written by `xpu-aten compare --levels` -->"
-"""Where the kernels begin in a page that has other text, too."""
 
 SHOWN = 4
 """Kernels up to which all texts are shown; of more only the names are."""
@@ -49,11 +49,15 @@ def kernels_of(workload: Workload, name: str) -> list[str]:
 def _texts(name: str) -> Iterator[tuple[Backend, list[str]]]:
     """A backend, and the texts of the kernels that it has emitted, filled at the end."""
     texts: list[str] = []
-    with tempfile.TemporaryDirectory() as folder, caches_in(Path(folder) / "caches"):
+
+    def note(stage: str, artefact: Any, seconds: float) -> None:
+        if stage == "plan":
+            texts.extend(kernel.source.text for kernel in artefact.kernels)
+
+    with tempfile.TemporaryDirectory() as folder, caches_in(Path(folder)):
         if name == OURS:
-            yield Backend(name, {"dump_dir": folder}), texts
-            written = sorted(Path(folder).glob("*/*_emit.py"))
-            texts += [t for file in written for t in re.findall(r"^def .*?(?=^def |\Z)", file.read_text(), re.M | re.S)]
+            with watching(note):
+                yield Backend(name), texts
         else:
             with inductor_code().captured_code() as code:
                 yield Backend(name), texts
@@ -103,8 +107,27 @@ def _name(text: str) -> str:
     return text.removeprefix("def ").partition("(")[0]
 
 
-def write(path: Path, workloads: Sequence[Workload]) -> None:
-    """Write the kernels of ``workloads`` into the page at ``path``, after its marker if it has one."""
-    before = path.read_text(encoding="utf-8").partition(MARKER)[0] if path.exists() else "# Kernels of both levels\n\n"
-    sections = "\n".join(section(w) for w in workloads)
-    path.write_text(f"{before}{MARKER}\n\n{sections}", encoding="utf-8")
+def write(path: Path, workloads: Sequence[Workload], measured: Comparison | None) -> None:
+    """Write sizes, what was ``measured`` (kept as it is if None) and the kernels of ``workloads`` into the page at
+    ``path``, between its markers; parts without markers come last."""
+    page = path.read_text(encoding="utf-8") if path.exists() else "# The two levels\n"
+    page = put(page, "sizes", render.markdown_table(sizes.sheet()))
+    if measured is not None:
+        page = put(page, "measured", _measured(measured))
+    page = put(page, "kernels", "\n".join(section(w) for w in workloads))
+    path.write_text(page, encoding="utf-8")
+
+
+def put(page: str, part: str, text: str) -> str:
+    """``page`` with ``text`` between the markers of ``part``."""
+    first, last = f"<!-- levels: {part} -->", f"<!-- levels: end of {part} -->"
+    before, marked, rest = page.partition(first)
+    after = rest.partition(last)[2] if marked else ""
+    return f"{before if marked else before.rstrip() + chr(10) * 2}{first}\n\n{text.strip()}\n\n{last}{after or chr(10)}"
+
+
+def _measured(comparison: Comparison) -> str:
+    parts = [f"Measured on {render.origin(comparison)}"]
+    for sheet in costs.sheets(comparison):
+        parts += [f"### {sheet.title}", *sheet.notes, render.markdown_table(sheet)]
+    return "\n\n".join(parts)

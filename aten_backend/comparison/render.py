@@ -34,16 +34,17 @@ def _table(sheet: Sheet) -> Table:
 
 def markdown(title: str, command: str, comparison: Comparison, sheets: Sequence[Sheet]) -> str:
     """The same tables as a page that says by which command and where it was made."""
-    parts = [f"# {title}", f"Made by `{command}`.", _origin(comparison)]
+    parts = [f"# {title}", f"Made by `{command}`.", origin(comparison)]
     for sheet in sheets:
         parts.append(f"## {sheet.title}")
         parts += sheet.notes
         if sheet.rows:
-            parts.append(_markdown_table(sheet))
+            parts.append(markdown_table(sheet))
     return "\n\n".join(parts) + "\n"
 
 
-def _origin(comparison: Comparison) -> str:
+def origin(comparison: Comparison) -> str:
+    """Where and when it was made, in a line."""
     machine, versions = comparison.machine, comparison.versions
     packages = ", ".join(f"{name} {version}" for name, version in versions.items())
     return (
@@ -52,7 +53,8 @@ def _origin(comparison: Comparison) -> str:
     )
 
 
-def _markdown_table(sheet: Sheet) -> str:
+def markdown_table(sheet: Sheet) -> str:
+    """A table in Markdown."""
     rule = ["---" if is_text(sheet, number) else "---:" for number in range(len(sheet.headings))]
     lines = [sheet.headings, rule, *sheet.rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -8,17 +8,18 @@ import datetime
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-import torch
-
-from aten_backend.comparison import guards, machine, memory
-from aten_backend.comparison.backends import EAGER, Backend, caches_in
-from aten_backend.comparison.distance import in_float64
-from aten_backend.comparison.graphs import measure as graphs
-from aten_backend.comparison.records import Comparison, GraphRow, RecordError, Row, describe, misfits
-from aten_backend.comparison.subject import Subject, exact_results
+from aten_backend.comparison import machine
+from aten_backend.comparison.backends import EAGER, Backend
+from aten_backend.comparison.lane import Lane
+from aten_backend.comparison.places import Apart, Here, Place, ProcessEndedError
+from aten_backend.comparison.records import Comparison, GraphRow, RecordError, Row, misfits
 from aten_backend.comparison.timing import interleave
-from aten_backend.comparison.workloads import Case, Workload
+from aten_backend.comparison.workloads import Workload
+
+START = "start"
+"""The folder of the caches that a process fills before its first workload."""
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, and how much was done since the last call, in units of a workload's weight."""
@@ -34,6 +35,8 @@ class Settings:
     counts_only: bool = False
     graphs: bool = False
     """Whether the graphs of each workload are given to each compiler directly as well."""
+    isolated: bool = True
+    """Whether each backend has a process of its own. Workloads must be such that they can be pickled."""
 
 
 class Interrupted(Exception):
@@ -69,119 +72,134 @@ def run(
     progress: Progress = lambda what, done: None,
 ) -> None:
     """Measure what ``comparison`` does not hold yet, and ``save`` after each workload. Raises Interrupted on Ctrl-C."""
-    with tempfile.TemporaryDirectory(prefix="xpu_aten_compare_", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="xpu_aten_compare_", ignore_cleanup_errors=True) as name:
         try:
-            progress("starting the compilers", 0)
-            _warm_up(backends, Path(folder) / "start")
-            for number, workload in enumerate(workloads):
-                if workload.label in comparison.labels:
-                    progress(workload.label, workload.weight)
-                    continue
-                measurement = Measurement(workload, backends, settings, Path(folder) / str(number), progress)
-                try:
-                    measurement.measure()
-                finally:
-                    comparison.rows += measurement.rows
-                    comparison.graphs += measurement.graphs
-                    save()
+            with _places(backends, settings) as places:
+                _start(places, Path(name) / START, progress)
+                for number, workload in enumerate(workloads):
+                    if workload.label in comparison.labels:
+                        progress(workload.label, workload.weight)
+                        continue
+                    measurement = Measurement(workload, settings, places, Path(name) / str(number), progress)
+                    try:
+                        measurement.measure()
+                    finally:
+                        comparison.rows += measurement.rows
+                        comparison.graphs += measurement.graphs
+                        save()
         except KeyboardInterrupt:
             raise Interrupted from None
 
 
-def _warm_up(backends: Sequence[Backend], folder: Path) -> None:
-    """Start Dynamo and each compiler: what a process pays once is no workload's. A failure shows in every row."""
-    torch._dynamo.reset()
-    with caches_in(folder):
-        for backend in backends:
-            with contextlib.suppress(Exception):
-                backend.compile(lambda x: torch.softmax(x * 2, -1), None)(torch.ones(64, 64))
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """Where each backend is measured, and where one trace is given to all compilers."""
+
+    backends: Sequence[tuple[Backend, Place]]
+    graphs: Place | None
+
+
+@contextlib.contextmanager
+def _places(backends: Sequence[Backend], settings: Settings) -> Iterator[Places]:
+    """All processes, which end with the run: by themselves, or at once when something is raised."""
+    place: Callable[[Backend], Place] = Apart if settings.isolated else Here
+    opened: list[Place] = []
+
+    def opened_for(backend: Backend) -> Place:
+        opened.append(place(backend))
+        return opened[-1]
+
+    patience: dict[str, float] = {"patience": 0.0}
+    try:
+        pairs = [(backend, opened_for(backend)) for backend in backends]
+        yield Places(pairs, opened_for(Backend(EAGER)) if settings.graphs else None)
+        patience = {}
+    finally:
+        for one in opened:
+            one.close(**patience)
+
+
+def _start(places: Places, folder: Path, progress: Progress) -> None:
+    for backend, place in places.backends:
+        progress(f"starting {backend.name}", 0)
+        with contextlib.suppress(ProcessEndedError):  # each workload starts it again, and has the error in its row
+            place.start(folder)
 
 
 class Measurement:
     """All backends on one workload. ``rows`` holds what there is, whenever it is asked."""
 
     def __init__(
-        self, workload: Workload, backends: Sequence[Backend], settings: Settings, folder: Path, progress: Progress
+        self, workload: Workload, settings: Settings, places: Places, folder: Path, progress: Progress
     ) -> None:
-        self.workload, self.backends, self.settings, self.folder = workload, backends, settings, folder
-        self.subjects: list[Subject] = []
-        self.rows: list[Row] = []
+        self.workload, self.settings, self.places, self.folder = workload, settings, places, folder
         self.graphs: list[GraphRow] = []
+        self._lanes: list[Lane] = []
         self._tell = progress
         # Compiling takes most of the time: cold counts three times as much as warm, and the rounds as much as warm.
-        self._unit = workload.weight / (3 * len(backends) + (0 if settings.counts_only else len(backends) + 1))
+        compiles = len(places.backends)
+        self._unit = workload.weight / (3 * compiles + (0 if settings.counts_only else compiles + 1))
+
+    @property
+    def rows(self) -> list[Row]:
+        """One for each backend that was begun with."""
+        return [lane.row for lane in self._lanes]
 
     def measure(self) -> None:
         """Cold compiles, warm compiles, interleaved rounds, memory. Errors become rows, an interrupt is passed on."""
-        torch._dynamo.reset()
         try:
-            torch.manual_seed(0)
-            case = self.workload.make()
-            with torch.set_grad_enabled(case.train):
-                self._measure(case)
-        except Exception as error:  # the workload itself, before any backend
-            self.rows = [self._failed(backend, error) for backend in self.backends]
-            self._tell(self.workload.label, self.workload.weight)
+            self._compile_cold()
+            if not self.settings.counts_only:
+                self._compile_warm()
+                self._time()
+            for lane in self._lanes:
+                lane.ask("end")
+            if self.places.graphs is not None:
+                self._measure_graphs(self.places.graphs)
         except KeyboardInterrupt:
             for row in self.rows:
                 row.interrupted = True
             raise
 
-    def _measure(self, case: Case) -> None:
-        self._tell(f"{self.workload.label}: float64", 0)
-        exact = exact_results(self.workload, in_float64(case))
-        for backend in self.backends:
-            subject = Subject(self.workload, case, backend)
-            self.subjects.append(subject)
-            self.rows.append(subject.row)
-            torch._dynamo.reset()
-            with self._step(subject, "cold compile", 3):
-                subject.compile_cold(exact)
-        if not self.settings.counts_only:
-            self._run_warm()
-        if self.settings.graphs:
-            self._measure_graphs(case)
+    def _compile_cold(self) -> None:
+        for backend, place in self.places.backends:
+            lane = Lane(self.workload, backend, place)
+            lane.start(self.folder / START)
+            self._say(lane, "float64", 0)
+            lane.ask("begin", self.workload, self.folder / backend.name.replace(":", "_"))
+            self._lanes.append(lane)
+            self._step(lane, "cold compile", "compile_cold", 3)
 
-    def _run_warm(self) -> None:
-        torch._dynamo.reset()  # once: from here on every backend's code stays
-        for subject in self._usable():
-            with self._step(subject, "warm compile", 1):
-                subject.compile_warm()
-        self._time()
-        for subject in self._usable():
-            subject.row.peak_bytes = memory.peak_growth(subject.run)
-            if not subject.backend.is_eager:
-                subject.row.guard_seconds = guards.seconds(subject.run)
+    def _compile_warm(self) -> None:
+        for lane in self._lanes:  # all before the first, which may be in the same process
+            lane.ask("reset")
+        for lane in self._lanes:
+            self._step(lane, "warm compile", "compile_warm", 1)
 
-    @contextlib.contextmanager
-    def _step(self, subject: Subject, what: str, units: int) -> Iterator[None]:
-        """A failure of a backend is told in its row, and ends it there."""
-        self._tell(f"{self.workload.label}: {subject.backend.name}, {what}", 0)
-        try:
-            with caches_in(self.folder / subject.backend.name.replace(":", "_")):
-                yield
-        except Exception as error:  # whatever a compiler raises: told, not hidden
-            subject.row.error = describe(error)
-        self._tell(f"{self.workload.label}: {subject.backend.name}, {what}", units * self._unit)
+    def _step(self, lane: Lane, what: str, do: str, units: int) -> None:
+        self._say(lane, what, 0)
+        lane.ask(do)
+        self._say(lane, what, units)
 
-    def _usable(self) -> list[Subject]:
-        return [subject for subject in self.subjects if subject.usable]
+    def _say(self, lane: Lane, what: str, units: int) -> None:
+        self._tell(f"{self.workload.label}: {lane.backend.name}, {what}", units * self._unit)
 
     def _time(self) -> None:
         settings = self.settings
         label, share = f"{self.workload.label}: timing", self._unit / settings.rounds
-        interleave(self._usable(), settings.rounds, settings.seconds, lambda: self._tell(label, share))
+        usable = [lane for lane in self._lanes if lane.usable]
+        interleave(usable, settings.rounds, settings.seconds, lambda: self._tell(label, share))
+        for lane in usable:
+            lane.ask("weigh")
 
-    def _measure_graphs(self, case: Case) -> None:
+    def _measure_graphs(self, place: Place) -> None:
         """The workload's graphs given to each compiler directly. What fails here is told beside what was measured."""
         self._tell(f"{self.workload.label}: graphs", 0)
-        subject = Subject(self.workload, case, Backend(EAGER))
         rounds = 0 if self.settings.counts_only else self.settings.rounds
+        backends = [backend for backend, _ in self.places.backends]
+        given: tuple[Any, ...] = (self.workload, backends, rounds, self.settings.seconds, self.folder / "graphs")
         try:
-            with caches_in(self.folder / "graphs"):
-                self.graphs = graphs.measure(subject, self.backends, rounds, self.settings.seconds)
-        except Exception as error:  # capturing failed: whatever tracing or the workload raises
-            self.graphs = [GraphRow(self.workload.suite, self.workload.name, "all", "trace", describe(error))]
-
-    def _failed(self, backend: Backend, error: Exception) -> Row:
-        return Row(self.workload.suite, self.workload.name, backend.name, describe(error))
+            place.start(self.folder / START)
+            self.graphs = place.ask("graphs", *given)
+        except ProcessEndedError as error:
+            self.graphs = [GraphRow(self.workload.suite, self.workload.name, "all", "trace", str(error))]

@@ -212,8 +212,8 @@ def _accounts(comparison: Comparison) -> Sheet:
 def _blocks(comparison: Comparison) -> Sheet:
     found = [(one, block) for one in align.alignments(comparison) for block in one.blocks]
     rows = tuple(
-        (one.ours.label, one.ours.graph, block.verdict, ", ".join(block.nodes), _together(block.ours),
-         _together(block.theirs))
+        (one.ours.label, one.ours.graph, one.theirs.compiler, block.verdict, ", ".join(block.nodes),
+         _together(block.ours), _together(block.theirs))
         for one, block in found
         if block.verdict != align.SAME
     )  # fmt: skip
@@ -221,8 +221,8 @@ def _blocks(comparison: Comparison) -> Sheet:
         f"Kernels and calls of ATen by the nodes that they compute: {len(found) - len(rows)} of {len(found)} blocks "
         "are cut the same by both, the others are here. All of them, with their code: --align, or --html.",
     )
-    headings = ("workload", "graph", "cut", "nodes", "ours ms", "Inductor ms")
-    return Sheet("Cut differently by the two", headings, rows, 4, notes if found else ())
+    headings = ("workload", "graph", "beside", "cut", "nodes", "ours ms", "its ms")
+    return Sheet("Cut differently by the two", headings, rows, 5, notes if found else ())
 
 
 def _together(steps: Sequence[StepRow]) -> str:

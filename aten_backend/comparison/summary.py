@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from aten_backend.comparison import stats
-from aten_backend.comparison.backends import AGAIN, EAGER, INDUCTOR, OURS
+from aten_backend.comparison.backends import AGAIN, EAGER, INDUCTOR, OURS, TWIN
 from aten_backend.comparison.records import Comparison, Row
 from aten_backend.comparison.stats import Interval
 
@@ -60,10 +60,14 @@ class Counted:
 
 
 def pairs(comparison: Comparison) -> list[tuple[str, str]]:
-    """Which backend is set against which: each against eager, ours against Inductor as well."""
+    """Which backend is set against which: each against eager, ours at either level against Inductor, and against each
+    other."""
     others = [name for name in comparison.backends if name not in (EAGER, AGAIN)]
-    found = [(name, EAGER) for name in others if EAGER in comparison.backends]
-    return found + [(name, INDUCTOR) for name in ours(comparison) if INDUCTOR in comparison.backends]
+    twins = [name for name in others if name == TWIN]
+    wanted = [(name, EAGER) for name in others]
+    wanted += [(name, INDUCTOR) for name in (*ours(comparison), *twins)]
+    wanted += [(name, TWIN) for name in ours(comparison)]
+    return [(name, over) for name, over in wanted if over in comparison.backends]
 
 
 def ours(comparison: Comparison) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 _SAMPLE_SECONDS = 2e-3
+_STEADY_SECONDS = 20e-3  # OpenMP's threads spin for some milliseconds after a region before they sleep
 _MOST_REPEATS = 64
 _FEWEST_ROUNDS = 6  # fewer give no 95% interval
 
@@ -29,23 +30,41 @@ class Timed:
         """Once, whatever it is."""
         raise NotImplementedError
 
-    def settle(self, repeats: int | None = None) -> int:
-        """Run until what is done once is done, and choose (or take) how many runs make one sample."""
+    def settle(self, repeats: int | None = None) -> int | None:
+        """Run until what is done once is done, and choose (or take) how many runs make one sample.
+
+        None where it cannot be run.
+        """
         self.run()
         started = time.perf_counter()
         self.run()
         once = time.perf_counter() - started
+        gc.collect()
         self.row.repeats = repeats or max(1, min(_MOST_REPEATS, round(_SAMPLE_SECONDS / once)))
         return self.row.repeats
 
     def sample(self) -> None:
-        """Time one sample: seconds of one run. An untimed one first takes caches and cores back from the neighbour."""
+        """Time one sample: seconds of one run.
+
+        Untimed ones come first, until caches, cores and this process's own threads are as in steady use.
+        """
         run, repeats = self.run, self.row.repeats
+        gc.disable()
+        try:
+            _until_steady(run)
+            started = time.perf_counter()
+            for _ in range(repeats):
+                run()
+            self.row.samples.append((time.perf_counter() - started) / repeats)
+        finally:
+            gc.enable()
+
+
+def _until_steady(run: Callable[[], Any]) -> None:
+    started = time.perf_counter()
+    run()
+    while time.perf_counter() - started < _STEADY_SECONDS:
         run()
-        started = time.perf_counter()
-        for _ in range(repeats):
-            run()
-        self.row.samples.append((time.perf_counter() - started) / repeats)
 
 
 def interleave(subjects: Sequence[Timed], rounds: int, seconds: float, done: Callable[[], None] = lambda: None) -> None:
@@ -57,16 +76,11 @@ def interleave(subjects: Sequence[Timed], rounds: int, seconds: float, done: Cal
     chance = random.Random(0)
     repeats: int | None = None
     for subject in subjects:
-        repeats = subject.settle(repeats)
+        repeats = subject.settle(repeats) or repeats
     started = time.perf_counter()
-    gc.collect()
-    gc.disable()
-    try:
-        for number in range(rounds):
-            for subject in chance.sample(subjects, len(subjects)):
-                subject.sample()
-            done()
-            if number + 1 >= _FEWEST_ROUNDS and time.perf_counter() - started > seconds:
-                break
-    finally:
-        gc.enable()
+    for number in range(rounds):
+        for subject in chance.sample(subjects, len(subjects)):
+            subject.sample()
+        done()
+        if number + 1 >= _FEWEST_ROUNDS and time.perf_counter() - started > seconds:
+            break

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from aten_backend.targets import load_target
 
 
 class WorkloadError(Exception):
@@ -22,6 +25,8 @@ class Case:
     """Whether a run is a forward and a backward pass; ``fn`` is a module then."""
     dynamic: bool | None = None
     """As in ``torch.compile``."""
+    exact: Callable[[], list[Any]] | None = None
+    """Results in float64 of those for whom converting inputs and weights is not enough."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,4 +48,14 @@ class Workload:
 def of_function(fn: Callable[..., Any], *args: Any, suite: str = "own", name: str | None = None) -> Workload:
     """A workload of one call of the user's own."""
     called = name or str(getattr(fn, "__name__", type(fn).__name__))
-    return Workload(suite, called, lambda: Case(fn, (args,)), weight=4.0)
+    return Workload(suite, called, functools.partial(Case, fn, (args,)), weight=4.0)
+
+
+def of_target(text: str) -> Workload:
+    """A workload of a target of the command line, which is loaded anew wherever it is made."""
+    return Workload("own", text, functools.partial(_load, text), weight=4.0)
+
+
+def _load(text: str) -> Case:
+    fn, args = load_target(text)
+    return Case(fn, (args,))

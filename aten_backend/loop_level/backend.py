@@ -50,13 +50,18 @@ def xpu_inductor(
     if wrong:
         raise OptionError(f"{NAME}: {', '.join(wrong)} set what is Inductor's own here; they are options of xpu_aten.")
     chosen = Options.parse(mode, options)
-    register(Scheduling, GraphWrapper)
-    compiler_for(chosen).start()
+    start(chosen)
     with _settings(chosen):
-        return compile_fx(gm, example_inputs, inner_compile=functools.partial(_compile_graph, chosen))
+        return compile_fx(gm, example_inputs, inner_compile=functools.partial(compile_graph, chosen))
 
 
-def _compile_graph(options: Options, gm: GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Any:
+def start(options: Options) -> None:
+    """Make Inductor ask this project for kernels where ``options`` are in force, and start the compiler."""
+    register(Scheduling, GraphWrapper)
+    compiler_for(options).start()
+
+
+def compile_graph(options: Options, gm: GraphModule, example_inputs: Sequence[Any], **kwargs: Any) -> Any:
     """One graph, forward or backward: the latter is compiled later, out of the scope of the former's settings."""
     for module in gm.modules():
         if isinstance(module, GraphModule):

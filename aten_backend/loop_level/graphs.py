@@ -16,8 +16,10 @@ from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.graph import GraphLowering
 from torch.fx import GraphModule
 
-from aten_backend.comparison.graphs.steps import ATEN, KERNEL, Built, Clock, Step, timed
-from aten_backend.loop_level.inductor_code import cpp_kernels
+from aten_backend.comparison.graphs.steps import ATEN, KERNEL, WAIT, Built, Clock, Step, timed
+from aten_backend.loop_level.backend import compile_graph, start
+from aten_backend.loop_level.inductor_code import cpp_kernels, our_kernels
+from aten_backend.options import Options
 from lowering.decompose import KEPT, decompositions
 
 
@@ -30,7 +32,7 @@ def trace_table() -> dict[Any, Callable[..., Any]]:
     return {op: rule for op, rule in {**select_decomp_table(), **decompositions("aten")}.items() if op not in KEPT}
 
 
-_HANDLE = re.compile(r"\[Provenance debug handles\] (\S+)$")
+_HANDLE = re.compile(r"\[Provenance debug handles\] (.+:\d+)$")
 
 
 def compile_inductor(gm: GraphModule, inputs: Sequence[Any], kind: str) -> Built:
@@ -38,6 +40,19 @@ def compile_inductor(gm: GraphModule, inputs: Sequence[Any], kind: str) -> Built
 
     Which nodes a kernel computes is what Inductor itself records (``trace.provenance_tracking_level``).
     """
+    return _compile(compile_fx_inner, _Statements, gm, inputs, kind)
+
+
+def compile_twin(gm: GraphModule, inputs: Sequence[Any], kind: str) -> Built:
+    """The same with this project's kernels."""
+    options = Options.parse()
+    start(options)
+    return _compile(functools.partial(compile_graph, options), _Launches, gm, inputs, kind)
+
+
+def _compile(
+    inner: Callable[..., Any], reader: type[_Statements], gm: GraphModule, inputs: Sequence[Any], kind: str
+) -> Built:
     seen: list[tuple[Any, dict[str, list[str]]]] = []
     compile_module = GraphLowering.compile_to_module
 
@@ -51,7 +66,7 @@ def compile_inductor(gm: GraphModule, inputs: Sequence[Any], kind: str) -> Built
         config.patch({"trace.provenance_tracking_level": 1, "force_disable_caches": True}),
         mock.patch.object(GraphLowering, "compile_to_module", keep),
     ):
-        compiled = compile_fx_inner(
+        compiled = inner(
             gm,
             inputs,
             is_backward=kind == "backward",
@@ -62,22 +77,94 @@ def compile_inductor(gm: GraphModule, inputs: Sequence[Any], kind: str) -> Built
     if not seen:  # a graph without calls
         return Built(run)
     module, origins = seen[-1]
-    return _built(run, module, origins, names)
+    return _built(run, module, reader(Path(module.__file__).read_text(encoding="utf-8")), origins, names)
 
 
-def _built(run: Callable[..., Any], module: Any, origins: dict[str, list[str]], names: Mapping[str, str]) -> Built:
-    text = Path(module.__file__).read_text(encoding="utf-8")
-    codes = cpp_kernels(text)
-    definition = _definition(text)
-    keys = _keys(text, definition)
-    steps = _steps(list(keys.values()), origins, names, codes)
+def _built(
+    run: Callable[..., Any],
+    module: Any,
+    wrapper: _Statements,
+    origins: Mapping[str, list[str]],
+    names: Mapping[str, str],
+) -> Built:
+    keys = wrapper.keys()
+    shared = {key: nodes for name, nodes in origins.items() for key in _each(name)}
+    steps = _steps([key for key in keys.values() if key != WAIT], shared, names, wrapper.codes)
     clock = Clock()
-    call = timed(definition, vars(module), keys, clock)
+    scope = vars(module)
 
-    def timed_call(args: list[Any]) -> Any:
-        return call(module.runner, args)
+    def bound(call: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+        return lambda args: call(module.runner, args)
 
-    return Built(run, timed_call, timed_call, clock, tuple(steps), codes)
+    every = bound(timed(wrapper.definition, scope, keys, clock))
+    alone = every
+    if wrapper.wait:
+        launches = {number: key for number, key in keys.items() if key.rpartition(":")[0] in wrapper.codes}
+        alone = bound(timed(wrapper.definition, scope, launches, clock, extra=(wrapper.wait,)))
+    return Built(run, every, alone, clock, tuple(steps), wrapper.codes)
+
+
+def _each(handle: str) -> list[str]:
+    """Kernels that are launched together share a handle, "a, b:3": one for each, "a:3" and "b:3"."""
+    names, _, number = handle.rpartition(":")
+    return [f"{name}:{number}" for name in names.split(", ")]
+
+
+class _Statements:
+    """A wrapper of Inductor's: the statements of its body that are timed, by the handles in comments before them."""
+
+    wait = ""
+    """What waits for kernels, where launches return at once."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.splitlines()
+        self.definition = _definition(text)
+        self.codes = self._codes(text)
+
+    def _codes(self, text: str) -> dict[str, str]:
+        return cpp_kernels(text)
+
+    def keys(self) -> dict[int, str]:
+        """Handles by the place of their statement in the body."""
+        keys = {}
+        for number, statement in enumerate(self.definition.body):
+            found = _HANDLE.search(self._lines[statement.lineno - 2])  # the line before, counted from zero
+            if found is not None:
+                keys[number] = found.group(1)
+        return keys
+
+
+class _Launches(_Statements):
+    """A wrapper with this project's launches: of a handle there may be several, and waits and allocations between."""
+
+    wait = "kernels.wait()"
+
+    def _codes(self, text: str) -> dict[str, str]:
+        return our_kernels(text)
+
+    def keys(self) -> dict[int, str]:
+        """As above; waits have the key WAIT."""
+        keys: dict[int, str] = {}
+        handle, last = "", self.definition.lineno
+        for number, statement in enumerate(self.definition.body):
+            for line in self._lines[last : statement.lineno - 1]:
+                found = _HANDLE.search(line)
+                handle = found.group(1) if found else handle
+            last = statement.end_lineno or statement.lineno
+            code = ast.unparse(statement)
+            name = code.partition("(")[0]
+            launched, _, count = handle.rpartition(":")
+            if code == self.wait:
+                keys[number] = WAIT
+            elif name in self.codes:
+                keys[number] = f"{name}:{count}"
+            elif handle and not self._is_ours(launched) and not isinstance(statement, ast.Delete):
+                keys[number], handle = handle, ""
+        return keys
+
+    def _is_ours(self, launched: str) -> bool:
+        """Whether a handle's names are kernels (a fused node that computes nothing has none)."""
+        return launched == "nothing" or all(name in self.codes for name in launched.split(", "))
 
 
 def _steps(
@@ -112,15 +199,3 @@ def _definition(text: str) -> ast.FunctionDef:
         if isinstance(found, ast.ClassDef) and found.name == "Runner":
             return next(one for one in found.body if isinstance(one, ast.FunctionDef) and one.name == "call")
     raise LookupError("Inductor's wrapper has no class Runner; this version of torch writes it otherwise")
-
-
-def _keys(text: str, definition: ast.FunctionDef) -> dict[int, str]:
-    """The statements behind comments with provenance handles, by their place in the body."""
-    lines = text.splitlines()
-    keys = {}
-    for number, statement in enumerate(definition.body):
-        line = statement.lineno - 2  # the line before, counted from zero
-        found = _HANDLE.search(lines[line])
-        if found is not None:
-            keys[number] = found.group(1)
-    return keys

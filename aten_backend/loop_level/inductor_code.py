@@ -16,7 +16,7 @@ _EXTERN = re.compile(
     r"^ +(?:[\w, ]+ = )?(?:extern_kernels|torch\.ops|aten|inductor_ops|_quantized)\.[\w.]+\(", re.MULTILINE
 )
 _KERNEL_TEXT = re.compile(r"^(\w+) = async_compile\.cpp_pybinding\(.*?'''(.*?)'''", re.MULTILINE | re.DOTALL)
-_OUR_TEXT = re.compile(r"^\w+ = kernels\.define\(.*?'''\n(.*?)'''", re.MULTILINE | re.DOTALL)
+_OUR_TEXT = re.compile(r"^(\w+) = kernels\.define\(.*?'''\n(.*?)'''", re.MULTILINE | re.DOTALL)
 _LOOP = re.compile(r"\s*for\s*\(int64_t x\d+=")
 _WRAPPER_END = "def get_args("
 
@@ -50,7 +50,12 @@ def clear_memory_caches() -> None:
 
 def kernel_texts(code: Iterable[str]) -> list[str]:
     """The texts of this project's kernels in ``code``."""
-    return [text for wrapper in dict.fromkeys(code) for text in _OUR_TEXT.findall(wrapper)]
+    return [text for wrapper in dict.fromkeys(code) for text in our_kernels(wrapper).values()]
+
+
+def our_kernels(text: str) -> dict[str, str]:
+    """This project's kernels of a wrapper, by name."""
+    return dict(_OUR_TEXT.findall(text))
 
 
 def count(code: Iterable[str]) -> InductorCounts:

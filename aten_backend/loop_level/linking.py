@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo.utils import dynamo_timed
 
 from aten_backend.loop_level.switch import chosen_options
 from aten_backend.pipeline import compiler_for
@@ -61,8 +62,9 @@ class Kernels:
         defined = {name: value for name, value in names.items() if isinstance(value, Definition)}
         if defined:
             self._device = _addressing_host_memory(devices.resolve(self._filter))
-        for name, definition in defined.items():
-            names[name] = self._launch(definition)
+        with dynamo_timed("async_compile.wait"):  # torch's name for it, by which compile times are told apart
+            for name, definition in defined.items():
+                names[name] = self._launch(definition)
 
     def _launch(self, definition: Definition) -> Callable[..., None]:
         kernel = build_kernel(self._device, definition.future.result(), definition.source)

@@ -7,10 +7,10 @@ import torch
 
 from aten_backend import cli, compare
 from aten_backend.comparison import backends as named
-from aten_backend.comparison import records, runner
+from aten_backend.comparison import dumped, levels, records, runner
 from aten_backend.comparison.runner import Settings
 from aten_backend.comparison.suites import generation
-from aten_backend.comparison.workloads import Case, Workload
+from aten_backend.comparison.workloads import Case, Workload, WorkloadError
 
 pytestmark = pytest.mark.device
 
@@ -34,6 +34,7 @@ def test_two_workloads(tmp_path, capsys):
     assert cli.main(given) == 0
     made = records.load(result)
     assert made.backends == ["eager", "eager again", "xpu_aten", "inductor"]
+    assert made.settings["isolated"] is True
     assert len(made.rows) == 8
     assert not [row.error or row.note for row in made.rows if row.error or row.note]
     assert all(len(row.samples) == 6 and (row.distance or 0) < 1e-5 for row in made.rows)
@@ -60,6 +61,7 @@ def test_a_failure_is_a_row():
 
     made = compare(broken, torch.ones(3), backends=("eager", "xpu_aten"), settings=Settings(counts_only=True))
     assert [row.error for row in made.rows] == ["ValueError: broken on purpose"] * 2
+    assert made.settings["isolated"] is False, "what is defined in a function cannot be pickled"
 
 
 def test_an_interrupt_keeps_what_there_is():
@@ -70,7 +72,7 @@ def test_an_interrupt_keeps_what_there_is():
         Workload("own", "sine", lambda: Case(torch.sin, ((torch.ones(8),),))),
         Workload("own", "interrupted", interrupted),
     ]
-    settings = Settings(counts_only=True)
+    settings = Settings(counts_only=True, isolated=False)
     chosen = named.parse(("eager", "xpu_aten"), again=False)
     made = runner.new_comparison(settings, chosen)
     saved: list[int] = []
@@ -91,7 +93,7 @@ def test_training_and_dynamic():
 
     training = Workload("own", "training", lambda: Case(Layer(), ((torch.randn(4, 8),),), train=True))
     sizes = Workload("own", "sizes", lambda: Case(torch.sin, tuple((torch.randn(n),) for n in (3, 5, 9)), dynamic=True))
-    settings = Settings(rounds=1)
+    settings = Settings(rounds=1, isolated=False)
     chosen = named.parse(("xpu_aten:prims",))
     made = runner.new_comparison(settings, chosen)
     runner.run([training, sizes], chosen, settings, made)
@@ -99,6 +101,26 @@ def test_training_and_dynamic():
     assert all((row.distance or 0) < 1e-6 for row in made.rows)
     assert made.rows[0].counts["launches"] >= 2, "forward and backward"
     assert made.rows[1].counts["kernels"] == 1, "one for all sizes"
+
+
+def test_graphs_of_a_dump(tmp_path):
+    def program(x, w):
+        return torch.softmax(x.double().float() @ w, -1)
+
+    torch._dynamo.reset()
+    run = torch.compile(program, backend="xpu_aten", options={"dump_dir": str(tmp_path / "dump")})
+    run(torch.randn(8, 16), torch.randn(16, 4, requires_grad=True)).square().sum().backward()
+    found = dumped.workloads(tmp_path / "dump")
+    assert [workload.label for workload in found] == ["dump/dump/000_forward", "dump/dump/001_backward"]
+    settings = Settings(counts_only=True, graphs=True, isolated=False)
+    chosen = named.parse(("eager", "xpu_aten"), again=False)
+    made = runner.new_comparison(settings, chosen)
+    runner.run(found, chosen, settings, made)
+    assert [row.error or row.note for row in made.rows] == [""] * 4
+    assert all(0 < (row.distance or 0) < 1e-6 for row in made.rows), "float64 whatever the graph's casts say"
+    assert [(row.compiler, row.error) for row in made.graphs] == [("eager", ""), ("xpu_aten", "")] * 2
+    with pytest.raises(WorkloadError, match="holds no graphs"):
+        dumped.workloads(tmp_path)
 
 
 @pytest.mark.models
@@ -110,10 +132,20 @@ def test_generation(workload):
     with torch.no_grad():
         first, second = (case.fn(*case.calls[0]) for _ in range(2))
     torch.testing.assert_close(first, second)
-    settings = Settings(counts_only=True)
+    settings = Settings(counts_only=True, isolated=False)
     chosen = named.parse(("eager", "xpu_aten"), again=False)
     made = runner.new_comparison(settings, chosen)
     runner.run([workload], chosen, settings, made)
     assert [row.error or row.note for row in made.rows] == ["", ""]
     assert all((row.distance or 0) < 1e-5 for row in made.rows)
     assert made.rows[1].counts["fallback_nodes"] == 0
+
+
+def test_kernels_of_both_levels():
+    def program(x):
+        return torch.softmax(x * 2, -1)
+
+    workload = Workload("own", "softmax", lambda: Case(program, ((torch.randn(16, 40),),)))
+    for backend in ("xpu_aten", "xpu_inductor"):
+        (kernel,) = levels.kernels_of(workload, backend)
+        assert kernel.startswith("def ") and "exp(" in kernel

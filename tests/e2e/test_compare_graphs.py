@@ -12,6 +12,7 @@ from aten_backend.comparison.graphs.capture import capture
 from aten_backend.comparison.graphs.ours import compile_ours
 from aten_backend.comparison.runner import Settings
 from aten_backend.comparison.workloads import Case, Workload
+from aten_backend.loop_level import graphs as loop_graphs
 from lowering.decompose import decompositions
 
 pytestmark = pytest.mark.device
@@ -29,7 +30,7 @@ class Layer(nn.Module):
 
 def measured(backends: tuple[str, ...], train: bool):
     workload = Workload("own", "layer", lambda: Case(Layer(), ((torch.randn(8, 16),),), train=train))
-    settings = Settings(rounds=6, seconds=1, graphs=True)
+    settings = Settings(rounds=6, seconds=1, graphs=True, isolated=False)
     chosen = named.parse(backends)
     made = runner.new_comparison(settings, chosen)
     runner.run([workload], chosen, settings, made)
@@ -70,10 +71,39 @@ def test_parts_and_account_of_ours():
     assert 0 < account.parts["guards"] < 0.1
 
 
-def test_timed_code_computes_the_same():
+def test_the_loop_level_takes_part():
+    """Its launches, waits and allocations stand in Inductor's wrapper; a long reduction is two launches of one node."""
+    x = torch.randn(2**17)
+
+    def program(x):
+        return x.sum() + 1, (x[: 2**10].view(32, 32) @ x[: 2**10].view(32, 32)).relu()
+
+    workload = Workload("own", "program", lambda: Case(program, ((x,),)))
+    settings = Settings(rounds=1, graphs=True, isolated=False)
+    chosen = named.parse(("eager", "xpu_aten", "xpu_inductor"))
+    made = runner.new_comparison(settings, chosen)
+    runner.run([workload], chosen, settings, made)
+    assert not [row.error for row in made.rows if row.error] + [row.error for row in made.graphs if row.error]
+    (theirs,) = [row for row in made.graphs if row.compiler == "xpu_inductor"]
+    (row,) = [row for row in made.rows if row.backend == "xpu_inductor"]
+    kernels = [step for step in theirs.steps if step.kind == "kernel"]
+    assert len(kernels) == row.counts["launches"] and {step.name for step in kernels} == set(theirs.codes)
+    assert len(theirs.steps) - len(kernels) == row.counts["extern_calls"] == 1
+    assert all(step.seconds and step.nodes for step in theirs.steps)
+    assert sum(theirs.parts.values()) == pytest.approx(theirs.clocked_seconds or 0, rel=0.5)
+    (one,) = align.alignments(made)
+    assert one.theirs is theirs and not [block for block in one.blocks if not block.ours or not block.theirs]
+
+
+@pytest.mark.parametrize(
+    ("compiler", "table"),
+    [(compile_ours, decompositions("aten")), (loop_graphs.compile_twin, loop_graphs.trace_table())],
+    ids=["xpu_aten", "xpu_inductor"],
+)
+def test_timed_code_computes_the_same(compiler, table):
     model, x = Layer(), torch.randn(8, 16)
     with torch.no_grad():
-        (graph,) = capture(model, lambda run: run(x), {"ours": compile_ours}, decompositions("aten"))
+        (graph,) = capture(model, lambda run: run(x), {"ours": compiler}, table)
         assert not graph.errors and graph.inputs is not None
         built = graph.built["ours"]
         assert built.timed is not None and built.alone is not None and built.clock is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from aten_backend.comparison.backends import EAGER, INDUCTOR, Backend
+from aten_backend.comparison.backends import EAGER, INDUCTOR, TWIN, Backend
 from aten_backend.comparison.graphs.capture import Captured, Compile, capture
 from aten_backend.comparison.graphs.ours import compile_ours
 from aten_backend.comparison.graphs.steps import ATEN, KERNEL, WAIT, Built
@@ -24,7 +24,8 @@ _PART_ROUNDS = 10
 
 
 def measure(subject: Subject, backends: Sequence[Backend], rounds: int, seconds: float) -> list[GraphRow]:
-    """A row for each captured graph and each compiler that can be given a graph: eager, ours, Inductor.
+    """A row for each captured graph and each compiler that can be given a graph: eager, ours at both levels,
+    Inductor.
 
     ``subject`` is the workload in eager. ``rounds`` of zero times nothing.
     """
@@ -50,9 +51,10 @@ def _compilers(backends: Sequence[Backend]) -> tuple[dict[str, Compile], Table]:
     for backend in backends:
         if backend.is_ours and backend.options.get("ir", "aten") == "aten":
             found[backend.name] = compile_ours
-        if backend.name == INDUCTOR:
+        if backend.name in (INDUCTOR, TWIN):
             loops = importlib.import_module("aten_backend.loop_level.graphs")  # importing Inductor takes seconds
-            found[INDUCTOR], table = loops.compile_inductor, loops.trace_table()
+            found[backend.name] = loops.compile_twin if backend.name == TWIN else loops.compile_inductor
+            table = loops.trace_table()
     return found, table
 
 

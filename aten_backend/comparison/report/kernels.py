@@ -43,7 +43,8 @@ def side_by_side(comparison: Comparison) -> str:
 
 def _alignment(one: Alignment) -> str:
     blocks = "".join(_block(number, one, block) for number, block in enumerate(one.blocks, 1))
-    return tag("h3", text(f"{one.ours.label}, graph {one.ours.graph}")) + tag("div", blocks, class_="blocks")
+    heading = f"{one.ours.label}, graph {one.ours.graph}, beside {one.theirs.compiler}"
+    return tag("h3", text(heading)) + tag("div", blocks, class_="blocks")
 
 
 def _block(number: int, one: Alignment, block: Block) -> str:
