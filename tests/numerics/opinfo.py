@@ -158,8 +158,12 @@ def layout_samples(name: str, dtype: torch.dtype) -> Iterator[Sample]:
     if chosen is None:
         return
     for layout, change in LAYOUTS.items():
-        args, kwargs = _map_tensors(change, (chosen.args, chosen.kwargs))
+        args, kwargs = _map_tensors(_if_strided(change), (chosen.args, chosen.kwargs))
         yield dataclasses.replace(chosen, name=f"{chosen.name} {layout}", args=args, kwargs=kwargs)
+
+
+def _if_strided(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda t: change(t) if t.layout is torch.strided else t
 
 
 def _folded(t: torch.Tensor) -> torch.Tensor:
