@@ -7,11 +7,13 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from aten_backend.comparison import suites
 from aten_backend.comparison.backends import OURS, TWIN, Backend, caches_in, inductor_code
 from aten_backend.comparison.subject import Subject
 from aten_backend.comparison.workloads import Workload
+from aten_backend.observe import watching
 
 CHOSEN = (
     "fusion/gelu(x+b)*z 256x768",
@@ -45,15 +47,27 @@ def kernels_of(workload: Workload, name: str) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
+class _Planned:
+    """Notes the texts of the kernels of each plan that is linked; those of earlier attempts at a graph are not."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts, self.plan = texts, list[str]()
+
+    def __call__(self, stage: str, artefact: Any, seconds: float) -> None:
+        if stage == "plan":
+            self.plan = [kernel.source.text for kernel in artefact.kernels]
+        elif stage == "link":
+            self.texts += self.plan
+
+
 @contextlib.contextmanager
 def _texts(name: str) -> Iterator[tuple[Backend, list[str]]]:
     """A backend, and the texts of the kernels that it has emitted, filled at the end."""
     texts: list[str] = []
     with tempfile.TemporaryDirectory() as folder, caches_in(Path(folder) / "caches"):
         if name == OURS:
-            yield Backend(name, {"dump_dir": folder}), texts
-            written = sorted(Path(folder).glob("*/*_emit.py"))
-            texts += [t for file in written for t in re.findall(r"^def .*?(?=^def |\Z)", file.read_text(), re.M | re.S)]
+            with watching(_Planned(texts)):
+                yield Backend(name), texts
         else:
             with inductor_code().captured_code() as code:
                 yield Backend(name), texts

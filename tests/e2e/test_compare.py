@@ -7,7 +7,7 @@ import torch
 
 from aten_backend import cli, compare
 from aten_backend.comparison import backends as named
-from aten_backend.comparison import records, runner
+from aten_backend.comparison import levels, records, runner
 from aten_backend.comparison.runner import Settings
 from aten_backend.comparison.suites import generation
 from aten_backend.comparison.workloads import Case, Workload
@@ -117,3 +117,12 @@ def test_generation(workload):
     assert [row.error or row.note for row in made.rows] == ["", ""]
     assert all((row.distance or 0) < 1e-5 for row in made.rows)
     assert made.rows[1].counts["fallback_nodes"] == 0
+
+
+def test_kernels_of_both_levels_side_by_side(tmp_path):
+    """Softmax becomes the same kernel at both levels, each found and shown."""
+    page = tmp_path / "levels.md"
+    levels.write(page, [next(w for w in levels.chosen() if "softmax" in w.name)])
+    text = page.read_text()
+    assert "xpu_aten: 1 kernel; xpu_inductor: 1 kernel; 1 the same." in text
+    assert "def amax_sub_exp_sum_div_" in text
