@@ -6,7 +6,7 @@ import dataclasses
 
 from . import ir
 from .assemble import Phase
-from .schedule import Mapping, Schedule, choose, in_work_groups, range_dims
+from .schedule import Mapping, Schedule, choose, in_work_groups, limited, range_dims
 from .target import Traits
 
 LANES = (8, 16, 32, 64)
@@ -34,11 +34,12 @@ def _on_its_own(phase: Phase, traits: Traits) -> Phase:
 
 def _with_lanes(schedule: Schedule, lanes: int) -> Schedule:
     """``schedule`` with work-groups of ``lanes``."""
-    return dataclasses.replace(
+    other = dataclasses.replace(
         schedule,
         lanes=lanes if schedule.mapping is Mapping.ROWS else schedule.lanes,
         solo=lanes if schedule.solo else 0,
     )
+    return other if schedule.solo else limited(other)
 
 
 def _schedules(phase: Phase, traits: Traits) -> dict[str, Schedule]:
@@ -50,11 +51,11 @@ def _schedules(phase: Phase, traits: Traits) -> dict[str, Schedule]:
         own = chosen.solo or chosen.lanes
         found |= {f"work-groups of {lanes}": _with_lanes(chosen, lanes) for lanes in LANES if lanes != own}
     if chosen.mapping is Mapping.ROWS and not chosen.solo and chosen.chunk is None and phase.group.rows:
-        serial = Schedule(Mapping.SERIAL, range_dims(list(phase.group.rows)), chosen.loops)
+        serial = limited(Schedule(Mapping.SERIAL, range_dims(list(phase.group.rows)), chosen.loops))
         found["a work-item a row"] = in_work_groups(serial, traits)
     if chosen.mapping is Mapping.SERIAL and not chosen.solo:
-        rows = Schedule(Mapping.ROWS, (tuple(phase.group.rows),), chosen.loops, outer=chosen.outer)
-        found |= {f"a work-group of {lanes} a row": dataclasses.replace(rows, lanes=lanes) for lanes in LANES}
+        rows = Schedule(Mapping.ROWS, (tuple(phase.group.rows),), chosen.loops)
+        found |= {f"a work-group of {lanes} a row": limited(dataclasses.replace(rows, lanes=lanes)) for lanes in LANES}
     if chosen.tile is not None:
         found["no tiles"] = in_work_groups(dataclasses.replace(chosen, tile=None), traits)
     return found

@@ -50,6 +50,8 @@ def _extended(launch: tuple[Phase, ...], phase: Phase, traits: Traits) -> tuple[
 
 def _alone(phase: Phase, traits: Traits) -> Phase | None:
     """``phase`` for a single work-group, where it is small enough."""
+    if phase.schedule.outer:  # more rows than a range takes
+        return None
     work = _work(phase, traits)
     multiplies = any(isinstance(s, ir.Reduce) and s.fn == "prod" for s in phase.group.body)
     if work is None or work > traits.solo_work or multiplies or phase.schedule.chunk is not None:
@@ -64,7 +66,7 @@ def _work(phase: Phase, traits: Traits) -> int | None:
     schedule = phase.schedule
     rows, cols = [a for dim in schedule.dims for a in dim], list(schedule.loops)
     spread = cols if schedule.mapping is Mapping.ROWS else rows
-    sizes = [a.size.constant for a in (*schedule.outer, *rows, *cols)]
+    sizes = [a.size.constant for a in (*rows, *cols)]
     if any(s is None for s in sizes):
         return None
     points = product(a.size for a in (*rows, *cols)).constant or 0

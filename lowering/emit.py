@@ -410,6 +410,8 @@ class Emitter:
         """SPIR-V has no product over a work-group: every lane multiplies what all have put into local memory."""
         exchange = f"x{position}"
         self.exchanges.append(Param(exchange, "local", dtype, self.schedule.lanes))
+        if self.schedule.outer:  # other lanes may still be reading what the turn before put there
+            self.line("barrier()")
         self.line(f"{exchange}[lane] = a{position}")
         self.line("barrier()")
         self.line(f"v{position} = {identity_text('prod', dtype)}")

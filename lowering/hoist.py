@@ -1,7 +1,7 @@
 """Work that is the same for a whole row of a pointwise group, taken out of its inner loop.
 
-A work-item a point computes everything anew, a channel's ``1 / sqrt(var + eps)`` too. With the fastest axis as a column,
-a work-group walks a row and computes once what the row has in common.
+A work-item a point computes everything anew, a channel's ``1 / sqrt(var + eps)`` too. With the fastest axis as a
+column, a work-group walks a row and computes once what the row has in common.
 """
 
 from __future__ import annotations

@@ -105,6 +105,16 @@ def roll(x: Tensor, shifts: list[int], dims: list[int] | None = None) -> Tensor:
     return out.contiguous(memory_format=suggest_memory_format(x) if dims else torch.contiguous_format)
 
 
+def native_dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """The strides are those of pointwise ops, as ATen's are on CPUs. Torch's own makes them those on GPUs."""
+    return grad * (mask.to(grad.dtype) * scale)
+
+
+def view_copy(x: Tensor, size: list[int]) -> Tensor:
+    """Contiguous, and of any strides, as eager's is. Torch's own raises where there is no view of that size."""
+    return x.reshape(size).clone(memory_format=torch.contiguous_format)
+
+
 def scatter_reduce_mean(
     x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -139,6 +149,8 @@ OWN: dict[torch._ops.OperatorBase, Callable[..., Any]] = {
     aten.log_sigmoid_forward.default: log_sigmoid_forward,
     aten.repeat.default: repeat,
     aten.roll.default: roll,
+    aten.native_dropout_backward.default: native_dropout_backward,
     aten.native_group_norm.default: native_group_norm,
     aten.nll_loss_backward.default: nll_loss_backward,
+    aten.view_copy.default: view_copy,
 }

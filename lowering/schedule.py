@@ -124,12 +124,12 @@ def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Sche
     rows = _by_stride(group, group.rows, stores_first=not group.cols)
     if not group.cols:
         dims = range_dims(rows)
-        return in_work_groups(_limited(Schedule(Mapping.FLAT, dims, (), tile=_tile(group, dims))), traits)
+        return in_work_groups(limited(Schedule(Mapping.FLAT, dims, (), tile=_tile(group, dims))), traits)
     loops = tuple(_by_stride(group, group.cols, stores_first=False) if not _is_ordered(group) else group.cols)
     if chunk is None and (_rows_are_contiguous(group) or any(isinstance(s, (ir.Scan, ir.Update)) for s in group.body)):
-        return in_work_groups(_limited(Schedule(Mapping.SERIAL, range_dims(rows), loops)), traits)
+        return in_work_groups(limited(Schedule(Mapping.SERIAL, range_dims(rows), loops)), traits)
     rows_a_group = 1 if chunk is not None else _rows_a_group(group, traits)
-    return _limited(Schedule(Mapping.ROWS, (tuple(group.rows),), loops, traits.lanes, chunk, rows_a_group=rows_a_group))
+    return limited(Schedule(Mapping.ROWS, (tuple(group.rows),), loops, traits.lanes, chunk, rows_a_group=rows_a_group))
 
 
 def _rows_a_group(group: ir.GroupIR, traits: Traits) -> int:
@@ -179,18 +179,18 @@ def _even_share(extent: int, room: int, multiple: int) -> int:
 def plainest(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Schedule:
     """The schedule with the least to go wrong: one work-item a row, loops in the order of the group."""
     mapping = Mapping.SERIAL if group.cols else Mapping.FLAT
-    return _limited(Schedule(mapping, range_dims(list(group.rows)), group.cols, chunk=chunk))
+    return limited(Schedule(mapping, range_dims(list(group.rows)), group.cols, chunk=chunk))
 
 
-def _limited(schedule: Schedule) -> Schedule:
+def limited(schedule: Schedule) -> Schedule:
     """``schedule`` with its slowest axes taken out of the range until SYCL accepts the number of work-items."""
-    dims, outer = [list(d) for d in schedule.dims], list[Axis]()
+    dims, outer = [list(d) for d in schedule.dims], list(schedule.outer)
     while (
         total := product(a.size for d in dims for a in d).constant
     ) is not None and total * schedule.lanes >= RANGE_LIMIT:
         outer.append(dims[0].pop(0))
         dims = dims if dims[0] or len(dims) == 1 else dims[1:]
-    if not outer:
+    if len(outer) == len(schedule.outer):
         return schedule
     tile = None if schedule.tile in outer else schedule.tile
     return dataclasses.replace(schedule, dims=tuple(map(tuple, dims)), outer=tuple(outer), tile=tile)

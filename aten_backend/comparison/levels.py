@@ -45,18 +45,26 @@ def kernels_of(workload: Workload, name: str) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
+class _Planned:
+    """Notes the texts of the kernels of each plan that is linked; those of earlier attempts at a graph are not."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts, self.plan = texts, list[str]()
+
+    def __call__(self, stage: str, artefact: Any, seconds: float) -> None:
+        if stage == "plan":
+            self.plan = [kernel.source.text for kernel in artefact.kernels]
+        elif stage == "link":
+            self.texts += self.plan
+
+
 @contextlib.contextmanager
 def _texts(name: str) -> Iterator[tuple[Backend, list[str]]]:
     """A backend, and the texts of the kernels that it has emitted, filled at the end."""
     texts: list[str] = []
-
-    def note(stage: str, artefact: Any, seconds: float) -> None:
-        if stage == "plan":
-            texts.extend(kernel.source.text for kernel in artefact.kernels)
-
     with tempfile.TemporaryDirectory() as folder, caches_in(Path(folder)):
         if name == OURS:
-            with watching(note):
+            with watching(_Planned(texts)):
                 yield Backend(name), texts
         else:
             with inductor_code().captured_code() as code:

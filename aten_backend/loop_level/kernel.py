@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -25,15 +26,12 @@ from aten_backend.loop_level.indexing import (
     part_of,
 )
 from aten_backend.loop_level.overrides import Overrides
-from aten_backend.loop_level.switch import chosen_options
+from aten_backend.loop_level.switch import device_traits
 from aten_backend.loop_level.updates import spread
 from aten_backend.loop_level.values import Value
-from aten_backend.pipeline import traits_of
-from lowering import ir, verify
-from lowering.assemble import Kernel, Phase
-from lowering.chain import chain
+from lowering import ir
+from lowering.assemble import Phase
 from lowering.dtypes import NAMES, compute_name
-from lowering.emit import emit
 from lowering.errors import ArtifactError
 from lowering.faults import FAULTS, SUBSCRIPT, Fault
 from lowering.index import Axis, Index, Loaded, atom
@@ -42,14 +40,7 @@ from lowering.rewrite import prune
 from lowering.schedule import choose
 from lowering.simplify import collapse
 from lowering.split import split_long
-from lowering.target import Traits
 from lowering.values import Body, Scalar, coordinate
-from runtime import devices
-
-
-def device_traits() -> Traits:
-    """What schedules need to know of the device that this context compiles for."""
-    return traits_of(devices.resolve(chosen_options().device))
 
 
 class Handler(CSEProxy):
@@ -80,7 +71,8 @@ class GroupKernel(SIMDKernel):
         self.reader = IndexReader(self.body, self.nonzero, self._place)
         self.buffers: list[ir.Buffer] = []
         self.axes: dict[str, tuple[Axis, ...]] = {}
-        self.emitted: tuple[Kernel, ...] = ()
+        self.phases: tuple[Phase, ...] = ()
+        self.comment = ""
         self.traits = device_traits()
         self._mask: Scalar | None = None
 
@@ -257,17 +249,19 @@ class GroupKernel(SIMDKernel):
         return tuple(str(n.target) for n in sorted(dict.fromkeys(origins), key=lambda n: order.get(n, -1)))
 
     def codegen_kernel(self, name: str | None = None) -> str:
-        """Schedule and emit; the text of all kernels, of which a long reduction needs two."""
+        """Schedule; a long reduction needs two kernels. Their text is the wrapper's, which joins launches."""
         parts = split_long(collapse(self.group()), self.traits) if self.body.statements else ()
-        phases = [Phase(g, choose(g, self.traits, chunk)) for g, chunk in parts]
-        self.emitted = tuple(emit(launch, self.traits.local_memory) for launch in chain(phases, self.traits))
-        if chosen_options().verify != "off":
-            for emitted in self.emitted:
-                verify.verify_kernel(emitted)
-                for phase in emitted.phases:
-                    verify.verify_schedule(phase.group, phase.schedule)
-        return "\n\n".join(k.source.text for k in self.emitted)
+        own = f"_{next(iter(self.features.scheduler_nodes())).get_name()}"
+        self.phases = tuple(Phase(named_apart(g, own), choose(g, self.traits, chunk)) for g, chunk in parts)
+        return "\n\n".join(map(str, self.phases))
 
     def call_kernel(self, name: str, node: Any = None, deallocate_ws: bool = True) -> None:
         """Write the launches."""
-        V.graph.wrapper_code.generate_launches(self.emitted)
+        V.graph.wrapper_code.generate_launches(self.phases, self.comment)
+
+
+def named_apart(group: ir.GroupIR, suffix: str) -> ir.GroupIR:
+    """``group`` with ``suffix`` behind the names of memory that its kernels share: named after a result, which may be
+    an argument that other groups write to as well."""
+    buffers = (b if b.scratch is None else dataclasses.replace(b, name=b.name + suffix) for b in group.buffers)
+    return dataclasses.replace(group, buffers=tuple(buffers))

@@ -14,7 +14,8 @@ from torch._inductor.utils import get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from aten_backend.loop_level.kernel import GroupKernel, device_traits
+from aten_backend.loop_level.kernel import GroupKernel
+from aten_backend.loop_level.switch import device_traits
 
 
 class Scheduling(SIMDScheduling):
@@ -59,15 +60,10 @@ class Scheduling(SIMDScheduling):
     can_fuse_horizontal = can_fuse
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: GroupKernel) -> str:
-        """Write the kernels' sources into the wrapper, equal ones once."""
-        wrapper = V.graph.wrapper_code
-        origins, details = get_kernel_metadata(node_schedule, wrapper)
-        for emitted in kernel.emitted:
-            name = emitted.source.name
-            if name not in wrapper.src_to_kernel:
-                wrapper.src_to_kernel[name] = name
-                wrapper.define_group(emitted, f"{origins}\n{details}")
-        return ", ".join(k.source.name for k in kernel.emitted) or "nothing"
+        """Note where the kernel comes from. The wrapper writes its source, when it is known which launches are one."""
+        origins, details = get_kernel_metadata(node_schedule, V.graph.wrapper_code)
+        kernel.comment = f"{origins}\n{details}"
+        return f"loops_of_{next(iter(kernel.features.scheduler_nodes())).get_name()}"
 
     def codegen_sync(self) -> None:
         """Nothing: the wrapper waits where it must."""

@@ -16,6 +16,9 @@ from torch._inductor.codegen import common
 from torch._inductor.codegen.common import DeviceCodegen
 
 from aten_backend.options import Options
+from aten_backend.pipeline import traits_of
+from lowering.target import Traits
+from runtime import devices
 
 DEVICE = "cpu"
 """The type of the tensors that kernels address."""
@@ -28,6 +31,11 @@ _active: ContextVar[Options | None] = ContextVar(NAME, default=None)
 def chosen_options() -> Options:
     """The options of the compile under way in this context; those of the environment outside of one."""
     return _active.get() or Options.parse()
+
+
+def device_traits() -> Traits:
+    """What schedules need to know of the device that this context compiles for."""
+    return traits_of(devices.resolve(chosen_options().device))
 
 
 class ByContext(DeviceCodegen):

@@ -338,7 +338,8 @@ def _value(body: ir.GroupIR, value: ir.Value, point: Point) -> int | bool | None
 def verify_schedule(body: ir.GroupIR, schedule: Schedule) -> None:
     """Each axis is walked once, and the range has a work-item for each row and lane. (What a device takes, the launcher
     checks.)"""
-    rows = [a for dim in schedule.dims for a in dim]
+    ranged = [a for dim in schedule.dims for a in dim]
+    rows = [*schedule.outer, *ranged]
     for part, given, wanted in (("rows", rows, body.rows), ("cols", schedule.loops, body.cols)):
         if sorted(map(str, given)) != sorted(map(str, wanted)) or set(given) != set(wanted):
             broken("schedule", f"it walks the {part} {[*map(str, given)]}, the group has {[*map(str, wanted)]}")
@@ -354,7 +355,7 @@ def verify_schedule(body: ir.GroupIR, schedule: Schedule) -> None:
     if schedule.chunk is not None and (schedule.chunk not in rows or not schedule.loops):
         broken("schedule", f"its chunk {schedule.chunk} is no row of a group with cols")
     if schedule.solo:
-        if schedule.lanes not in (1, schedule.solo) or schedule.chunk is not None:
+        if schedule.lanes not in (1, schedule.solo) or schedule.chunk is not None or schedule.outer:
             broken("schedule", f"a single work-group of {schedule.solo} with {schedule.lanes} lanes a row")
         return
     if schedule.work_group:
@@ -370,8 +371,8 @@ def verify_schedule(body: ir.GroupIR, schedule: Schedule) -> None:
             broken("schedule", f"{schedule.rows_a_group} rows a work-group, which are not its own")
         schedule = dataclasses.replace(schedule, rows_a_group=1)
     work_items = product(schedule.global_size)
-    if work_items != product(a.size for a in rows) * index(schedule.lanes) and work_items != ONE:
-        broken("schedule", f"{work_items} work-items for {product(a.size for a in rows)} rows")
+    if work_items != product(a.size for a in ranged) * index(schedule.lanes) and work_items != ONE:
+        broken("schedule", f"{work_items} work-items for {product(a.size for a in ranged)} rows")
 
 
 def verify_launches(phases: Sequence[Phase], launches: Sequence[tuple[Phase, ...]]) -> None:

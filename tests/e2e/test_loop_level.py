@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+
 import pytest
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
@@ -165,6 +168,33 @@ def test_an_integer_division_by_zero_raises():
 def test_fusion_is_inductors():
     assert check(lambda x, b, z: F.gelu(x + b) * z, randn(8, 9), randn(9), randn(8, 9)).calls == 1
     assert check(lambda x, w: F.layer_norm(x, (70,), w, w), randn(8, 70), randn(70)).calls == 1
+
+
+def test_small_kernels_share_a_launch():
+    """Batch norm in training counts its batches: no launch for each counter."""
+    norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(6) for _ in range(4)).train()
+    mine, x = copy.deepcopy(norms), randn(8, 6)
+
+    def fn(norms, x):
+        return [norm(x * position) for position, norm in enumerate(norms)]
+
+    with captured_code() as code:
+        found = torch.compile(functools.partial(fn, mine), backend=xpu_inductor)(x)
+    torch.testing.assert_close(found, fn(norms, x), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(mine.state_dict(), norms.state_dict(), rtol=1e-4, atol=1e-5)
+    assert count(code).calls <= 2
+
+
+def test_results_that_several_kernels_write_to_the_same_argument():
+    """Each long reduction has memory of its own between its two kernels."""
+
+    def fn(x, y, total):
+        total.add_(x.sum())
+        y = y @ y
+        total.add_(y.sum())
+        return total * 2
+
+    check(fn, randn(300, 700), randn(300, 300), torch.zeros(()), tolerance=1e-3)
 
 
 def test_gradients():

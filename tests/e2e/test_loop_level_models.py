@@ -1,5 +1,5 @@
 """Models and training steps through xpu_inductor: as near to float64 as stock Inductor, in no more launches than it has
-loops, but where said."""
+loops."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from aten_backend.comparison.subject import Subject
 pytestmark = [pytest.mark.device, pytest.mark.models, pytest.mark.slow]
 
 LABELS = ("models/BERT", "models/ConvNeXt", "training/GPT-2 step", "training/ResNet-18 step")
-
-MORE = {"training/ResNet-18 step": 18}
-"""Launches beyond stock's loops, where there are some: 121 of ours for 103 loops. Not explained yet."""
 
 
 def made(workload):
@@ -40,4 +37,4 @@ def test_as_stock_inductor(label):
     theirs, stock = first_run(workload, made(workload), "inductor")
     # gradients through batch statistics of four images amplify every rounding, everybody's
     assert distance(mine, exact) < max(1e-4, 2 * distance(theirs, exact))
-    assert 0 < ours.calls <= stock.loops + MORE.get(label, 0)
+    assert 0 < ours.calls <= stock.loops

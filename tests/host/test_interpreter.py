@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from lowering import schedule
+from lowering.alternatives import alternatives
 from lowering.artifacts import KernelSource, Param
 from lowering.interpret import (
     ArithmeticFault,
@@ -22,7 +24,8 @@ from lowering.interpret import (
     run_kernel,
 )
 from lowering.interpret import language as interpreted_language
-from lowering.verify import LANGUAGE
+from lowering.target import GENERIC
+from lowering.verify import LANGUAGE, verify_launches
 from runtime.interpreted import interpreted
 from support import interpret, lowered
 
@@ -222,3 +225,32 @@ def test_a_result_that_is_not_written_as_a_whole():
     assert cut.text != plan.text
     with pytest.raises(UninitialisedReadError, match=r"element \(64,\) of a result of shape \(128,\) is never written"):
         interpreted(cut)([torch.randn(128)])
+
+
+@pytest.mark.parametrize("fn", ("sum", "prod", "amax", "argmax"))
+def test_rows_taken_in_turn_do_not_race(monkeypatch, fn):
+    """Where the range is too large for the device, each work-group runs over several rows."""
+    monkeypatch.setattr(schedule, "RANGE_LIMIT", 2**7)
+    x = torch.rand(8, 3, 64).transpose(0, 1)
+    reduce = getattr(torch, fn)
+    (kernel,) = lowered(lambda t: reduce(t, 2), x)[0].plan.kernels
+    assert kernel.schedule.outer and kernel.schedule.lanes > 1
+    torch.testing.assert_close(interpret(lambda t: reduce(t, 2), x), reduce(x, 2))
+
+
+def test_ranges_too_large_in_every_schedule(monkeypatch):
+    """A group that loops over some of its rows is not run by one work-group behind another, and so it is in every
+    schedule that autotuning tries."""
+    monkeypatch.setattr(schedule, "RANGE_LIMIT", 2**7)
+
+    def fn(x):
+        total = x.sum(2)
+        return total, (x + total.mean(1, keepdim=True)[:, :, None]).sum(0)
+
+    x = torch.rand(3, 8, 64)
+    torch.testing.assert_close(interpret(fn, x), fn(x))
+    found = [kernel for one in lowered(fn, x) for kernel in one.plan.kernels]
+    assert any(phase.schedule.outer for kernel in found for phase in kernel.phases)
+    for kernel in found:
+        for launches in alternatives(kernel.phases, GENERIC).values():
+            verify_launches(kernel.phases, launches)

@@ -14,9 +14,12 @@ from aten_backend.loop_level.indexing import digits, flat_position, part_of
 from aten_backend.loop_level.overrides import Overrides, row_formula
 from aten_backend.loop_level.updates import spread
 from aten_backend.loop_level.values import Value, promoted
-from aten_backend.loop_level.wrapper import LaunchLine, WaitLine, with_waits
+from aten_backend.loop_level.wrapper import LaunchLine, PhasesLine, ScratchLine, WaitLine, _Dead, joined, with_waits
 from lowering import ir
+from lowering.assemble import Phase
 from lowering.index import Axis, Loaded, atom, index
+from lowering.schedule import choose
+from lowering.target import GENERIC
 from lowering.values import Body
 
 
@@ -53,6 +56,59 @@ def test_memory_is_given_up_after_the_next_wait():
     assert shown(with_waits(lines)) == [
         *("k0()", "k1()", "wait, del a", "aten.sort(x)", "FreeIfNotReusedLine"),
     ]
+
+
+def reuse(old):
+    line = object.__new__(inductor.ReuseLine)
+    line.node = types.SimpleNamespace(get_name=lambda: old)
+    return line
+
+
+def launch(source, target, size=8):
+    """target = -source"""
+    i = Axis("i", index(size))
+    buffers = (ir.Buffer(source, "float32", False), ir.Buffer(target, "float32", True))
+    body = (ir.Load(0, atom(i), "float32"), ir.Call("neg", (0,), "float32"), ir.Store(1, atom(i), 1))
+    group = ir.GroupIR(("aten.neg.default",), (i,), (), buffers, body)
+    return PhasesLine((Phase(group, choose(group, GENERIC)),), f"# {target}")
+
+
+def places(lines):
+    return [
+        f"{'+'.join(p.group.buffers[1].name for p in line.phases)}" if isinstance(line, PhasesLine)
+        else f"free {line.node.get_name()}" if isinstance(line, inductor.FreeIfNotReusedLine)
+        else line if isinstance(line, str) else type(line).__name__
+        for line in lines
+    ]  # fmt: skip
+
+
+def test_small_kernels_share_a_launch_until_aten_is_called():
+    lines = [
+        launch("a", "b"),
+        free("a"),
+        "# comment",
+        launch("b", "c"),
+        launch("c", "d"),
+        "aten.sort(d)",
+        launch("d", "e"),
+    ]
+    assert places(joined(lines, GENERIC)) == ["# comment", "b+c+d", "free a", "aten.sort(d)", "e"]
+
+
+def test_a_launch_does_not_move_behind_the_end_of_a_name():
+    lines = [launch("a", "b"), reuse("a"), launch("b", "c"), reuse("x"), launch("c", "d")]
+    assert places(joined(lines, GENERIC)) == ["b", "ReuseLine", "ReuseLine", "c+d"]
+
+
+def test_large_kernels_have_a_launch_each():
+    lines = [launch("a", "b", 2**20), launch("b", "c"), launch("c", "d")]
+    assert places(joined(lines, GENERIC)) == ["b", "c+d"]
+
+
+def test_memory_that_kernels_share_lasts_until_the_wait():
+    lines = [ScratchLine("s = empty()"), LaunchLine("k0()"), _Dead("s"), "aten.sort(x)"]
+    assert [type(line).__name__ for line in with_waits(lines)] == ["ScratchLine", "LaunchLine", "WaitLine", "str"]
+    assert shown(with_waits(lines))[2] == "wait, del s"
 
 
 @pytest.mark.parametrize(

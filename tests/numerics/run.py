@@ -123,8 +123,9 @@ class Child:
         if answer:
             rows: list[Row] = json.loads(answer)
             return rows
-        self.process.kill()
-        code = self.process.wait()
+        if not ready:
+            self.process.kill()
+        code = self.process.wait()  # it has ended by itself where it answered nothing
         self.process = None
         detail = f"the process died with {code}" if ready else f"took more than {timeout:.0f} s"
         return [

@@ -39,7 +39,7 @@ INTEGERS = _names(
     "prod amax argmax cat gather div.floor_rounding remainder true_divide float_power isfinite sign"
 )
 BOOLS = _names("add mul logical_and logical_not bitwise_xor eq lt sum any all amax where cat cumsum")
-LAYOUTS = _names("add mul exp tanh sum amax argmax std maximum")
+LAYOUTS = _names("add mul exp tanh sum amax argmax std maximum view_copy native_dropout_backward")
 DYNAMIC = _names("add sum softmax cat gather permute nn.functional.layer_norm nn.functional.gelu argmax slice_scatter")
 
 LEFT_TO_ATEN = {
