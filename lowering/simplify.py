@@ -23,6 +23,11 @@ def uncollapsed(group: ir.GroupIR) -> ir.GroupIR:
     return _replace(group, _split_huge(list(group.rows)), "rows")
 
 
+def with_rows(group: ir.GroupIR, rows: list[Axis], changes: dict[Atom, Index]) -> ir.GroupIR:
+    """``group`` over other ``rows``: each axis among ``changes`` becomes the index that it is there."""
+    return _replace(group, (rows, changes), "rows")
+
+
 def _is_huge(size: Index) -> bool:
     return size.constant is not None and size.constant >= RANGE_LIMIT
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from . import ir
+from .cuts import cut
 from .hoist import hoist
 from .index import Axis, Index, atom, index, product
 from .rewrite import copy_statements, prune
@@ -25,7 +26,7 @@ CHUNKS_PER_UNIT = 4
 def split_long(group: ir.GroupIR, traits: Traits) -> tuple[tuple[ir.GroupIR, Axis | None], ...]:
     """The kernels of ``group`` in order, each with its chunk axis if it has one: itself, or its two stages."""
     if not group.cols:
-        return ((hoist(group), None),)
+        return ((hoist(cut(group)), None),)
     if not _is_worth_it(group, traits):
         return ((group, None),)
     varies, stage = varying(group), stages(group)
