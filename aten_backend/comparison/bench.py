@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from aten_backend.comparison import guards, memory
+from aten_backend.comparison import flops, guards, memory
 from aten_backend.comparison.backends import EAGER, Backend, caches_in
 from aten_backend.comparison.distance import in_float64
 from aten_backend.comparison.graphs import measure as graphs
@@ -38,6 +38,10 @@ class Bench:
         torch._dynamo.reset()
         with caches_in(folder), contextlib.suppress(Exception):
             self.backend.compile(lambda x: torch.softmax(x * 2, -1), None)(torch.ones(64, 64))
+
+    def peaks(self) -> dict[str, float]:
+        """What this machine can do: ``flops.peaks``."""
+        return flops.peaks()
 
     def begin(self, workload: Workload, folder: Path) -> Row:
         """Make the workload, and its results in float64. Caches are to be in ``folder``."""

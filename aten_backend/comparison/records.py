@@ -38,6 +38,7 @@ class Row:
     guard_seconds: float | None = None
     peak_bytes: int | None = None
     data_bytes: int | None = None
+    flops: int | None = None
     repeats: int = 1
     samples: list[float] = dataclasses.field(default_factory=list)
     interrupted: bool = False
@@ -95,6 +96,7 @@ class Comparison:
     threads: dict[str, int]
     settings: dict[str, Any]
     created: str = ""
+    peaks: dict[str, float] = dataclasses.field(default_factory=dict)
     rows: list[Row] = dataclasses.field(default_factory=list)
     graphs: list[GraphRow] = dataclasses.field(default_factory=list)
 

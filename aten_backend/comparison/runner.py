@@ -55,6 +55,7 @@ def resume(comparison: Comparison, old: Comparison) -> None:
     found = misfits(old, comparison)
     if found:
         raise RecordError("the rows that are there cannot be continued here. " + "; ".join(found) + ".")
+    comparison.peaks = old.peaks
     for label in old.labels:
         rows = [row for row in old.rows if row.label == label]
         complete = {row.backend for row in rows} >= set(comparison.settings["backends"])
@@ -76,6 +77,8 @@ def run(
         try:
             with _places(backends, settings) as places:
                 _start(places, Path(name) / START, progress)
+                if not comparison.peaks and not settings.counts_only:
+                    comparison.peaks = _peaks(places)
                 for number, workload in enumerate(workloads):
                     if workload.label in comparison.labels:
                         progress(workload.label, workload.weight)
@@ -124,6 +127,15 @@ def _start(places: Places, folder: Path, progress: Progress) -> None:
         progress(f"starting {backend.name}", 0)
         with contextlib.suppress(ProcessEndedError):  # each workload starts it again, and has the error in its row
             place.start(folder)
+
+
+def _peaks(places: Places) -> dict[str, float]:
+    """What the machine can do, as the first process finds it; nothing where that one ended."""
+    try:
+        found: dict[str, float] = places.backends[0][1].ask("peaks")
+        return found
+    except ProcessEndedError:
+        return {}
 
 
 class Measurement:

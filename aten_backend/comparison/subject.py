@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from aten_backend.comparison import memory, phases
+from aten_backend.comparison import flops, memory, phases
 from aten_backend.comparison.backends import Backend, counted
 from aten_backend.comparison.distance import distance, tensors
 from aten_backend.comparison.records import Row
@@ -44,7 +44,9 @@ class Subject(Timed):
         self.row.distance = found if math.isfinite(found) else None
         if not math.isfinite(found):
             self.row.note = "NaN, infinity or a shape differs from eager in float64"
-        if not self.backend.is_eager:
+        if self.backend.is_eager:
+            self.row.flops = flops.count(self.run)
+        else:
             self.row.cold_compile_seconds, self.row.cold_phases = seconds, spent
 
     def compile_warm(self) -> None:

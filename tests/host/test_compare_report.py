@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from html.parser import HTMLParser
 
 import pytest
@@ -154,3 +155,17 @@ def test_scales():
     assert tens.x(1e99) == tens.x(tens.high), "what is beyond is at the end"
     same = svg.decades([5.0, 5.0])
     assert same.low < 5.0 < same.high
+
+
+def test_roofline(made):
+    """Operations per second are the workload's operations by the median time, below the machine's peaks."""
+    assert not page(made).values("roofline"), "nothing without counts and peaks"
+    made.peaks = {"bytes_per_second": 1e10, "flops_per_second": 1e11}
+    for row in made.rows:
+        row.flops = 8_000_000 if row.backend == "eager" else None
+    found = page(made).values("roofline")
+    assert {backend for _, backend in found} == {"eager", "xpu_aten", "inductor"}
+    row = made.row("fusion/gelu", "xpu_aten")
+    assert found["fusion/gelu", "xpu_aten"] == pytest.approx(8e6 / statistics.median(row.samples))
+    words = [word for word in page(made).words if "op/B" in word and "fusion/gelu, xpu_aten" in word]
+    assert "at 2.00 op/B" in words[0] and words[0].endswith("% of the roof")

@@ -7,7 +7,7 @@ import importlib.resources
 from aten_backend.comparison import phases, stats, summary
 from aten_backend.comparison.backends import INDUCTOR
 from aten_backend.comparison.records import Comparison
-from aten_backend.comparison.report import kernels, plots
+from aten_backend.comparison.report import kernels, plots, roofline
 from aten_backend.comparison.report.svg import tag, text
 from aten_backend.comparison.sheets import Sheet, is_text
 
@@ -41,6 +41,7 @@ def page(title: str, command: str, comparison: Comparison, tables: list[Sheet]) 
         ("compile-warm", "Compile time, warm", plots.compile_times(comparison, warm=True)),
         ("parts", "Where the time of a run goes", _with(_PARTS, kernels.parts(comparison))),
         ("data", "Time against the data that must move", _with(_DATA, plots.data_against_time(comparison))),
+        ("roofline", "Roofline", _with(_ROOF, roofline.roofline(comparison))),
         ("memory", "Peak memory of a run", plots.peak_memory(comparison)),
         ("distance", "Distance from float64", plots.distance(comparison)),
         ("kernels", "Kernel against kernel", _with(_KERNELS, kernels.side_by_side(comparison))),
@@ -58,6 +59,14 @@ _DATA = (
     "Megabytes of arguments, parameters and results, each counted once, along x; the time of a run along y. A program "
     "that only moves memory lies on a diagonal of the machine's bandwidth; one that computes much lies above it. Reads "
     "from a table (embeddings) touch less than they are charged for."
+)
+
+_ROOF = (
+    "Operations per byte of arguments and results along x, operations per second along y. The roof is what this "
+    "machine did in the same run: a triad over large memory, and a matrix product in float32. A program under the "
+    "slope waits for memory; one under the flat part computes. Above the slope lies what fits into the caches; far "
+    "below either, a program moves intermediate results through memory, is short, or uses formulas of many "
+    "instructions, since an op counts one for each element (matrix products, convolutions and attention in full)."
 )
 
 _PARTS = (

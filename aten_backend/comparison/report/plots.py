@@ -95,8 +95,8 @@ def compile_times(comparison: Comparison, warm: bool) -> str:
         )
         return [Bar(row.backend, "", drawing, f"{whole:.2f} s", label)]
 
-    legend = {f"phase-{phase}": what for phase, what in phases.NAMES.items()}
-    return chart(f"plot-compile-{name}", comparison, scale, bars, legend)
+    entries = {f"phase-{phase}": what for phase, what in phases.NAMES.items()}
+    return chart(f"plot-compile-{name}", comparison, scale, bars, entries)
 
 
 def stack(spent: Mapping[str, float], scale: Scale, row: Row, plot: str) -> str:
@@ -179,7 +179,7 @@ def data_against_time(comparison: Comparison) -> str:
         drawing += tag("g", dot, class_=styles[row.backend])
     label = "Time over megabytes of arguments and results, both logarithmic"
     plot = tag("svg", drawing, width="100%", height=height, role="img", aria_label=label)
-    return tag("figure", _legend(_backends_legend(comparison)) + plot, id="plot-data", class_="chart")
+    return tag("figure", legend(backends_legend(comparison)) + plot, id="plot-data", class_="chart")
 
 
 def _same_speed(across: Scale, up: Scale, y: Callable[[float], float]) -> str:
@@ -203,7 +203,7 @@ def chart(
     comparison: Comparison,
     scale: Scale,
     bars: Callable[[Row], list[Bar]],
-    legend: Mapping[str, str] | None = None,
+    entries: Mapping[str, str] | None = None,
     one: float | None = None,
 ) -> str:
     """A block for each workload with a line for each backend, and an axis below. ``one`` is marked in every line."""
@@ -214,7 +214,7 @@ def chart(
         if lines:
             blocks.append(_block(label, [_line(bar, scale, mark) for bar in lines]))
     blocks.append(_block("", [tag("div", "<span></span>" + svg.axis(scale) + "<span></span>", class_="bar")]))
-    shown = _legend(_backends_legend(comparison) if legend is None else legend)
+    shown = legend(backends_legend(comparison) if entries is None else entries)
     return tag("figure", shown + tag("div", "".join(blocks), class_="rows"), id=identity, class_="chart")
 
 
@@ -230,14 +230,16 @@ def _line(bar: Bar, scale: Scale, mark: str) -> str:
     return tag("div", who + drawing + value, class_=f"bar {bar.style}".strip())
 
 
-def _backends_legend(comparison: Comparison) -> dict[str, str]:
+def backends_legend(comparison: Comparison) -> dict[str, str]:
+    """The entries of a legend: the backends by style."""
     named: dict[str, list[str]] = {}
     for backend, style in series(comparison).items():
         named.setdefault(style, []).append(backend)
     return {style: ", ".join(names) for style, names in named.items()}
 
 
-def _legend(entries: Mapping[str, str]) -> str:
+def legend(entries: Mapping[str, str]) -> str:
+    """What the styles in ``entries`` stand for."""
     items: Iterable[str] = (
         tag("li", tag("i", class_=style) + text(what)) for style, what in entries.items() if what != AGAIN
     )
