@@ -14,6 +14,7 @@ from support import ROOT
 PLANTED = Path(__file__).with_name("planted")
 SMALL = f"{PLANTED / 'small.py'}:target"
 TINY = f"{PLANTED / 'tiny.py'}:target"
+CACHE = f"{PLANTED / 'cache.py'}:target"
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
@@ -40,16 +41,35 @@ def test_nothing_is_wrong(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("target", "name", "symptom"),
-    [(SMALL, "op_row", "wrong numbers"), (TINY, "crash", "crash"), (SMALL, "no_compile", "compile failure")],
-    ids=["op_row", "crash", "no_compile"],
+    ("target", "name", "symptom", "arguments"),
+    [
+        (SMALL, "op_row", "wrong numbers", []),
+        (TINY, "crash", "crash", []),
+        (SMALL, "no_compile", "compile failure", []),
+        (TINY, "hang", "hang", ["--timeout", "8"]),
+        (TINY, "hang_compile", "hang", ["--timeout", "8"]),
+        (TINY, "slow", "slow", ["--slower-than", "5"]),
+    ],
+    ids=["op_row", "crash", "no_compile", "hang", "hang_compile", "slow"],
 )
-def test_other_symptoms_and_dynamic_sizes(target, name, symptom, tmp_path):
+def test_other_symptoms_and_dynamic_sizes(target, name, symptom, arguments, tmp_path):
     plugin = str(PLANTED / f"{name}.py")
-    code, found = bisect(target, "--plugin", plugin, "--out", str(tmp_path), "--dynamic")
+    code, found = bisect(target, "--plugin", plugin, "--out", str(tmp_path), "--dynamic", *arguments)
     assert code == 1
     assert found["symptom"] == symptom
     assert (found["culprit"]["kind"], found["culprit"]["name"]) == ("op", "aten.gelu.default")
+    assert found["reproduces"]
+    assert len(found["ops"]) <= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "culprit"), [("op_row", "op", "aten.gelu.default"), ("write_in_place", "step", "write_in_place")]
+)
+def test_writes_to_inputs_are_looked_at(name, kind, culprit, tmp_path):
+    code, found = bisect(CACHE, "--plugin", str(PLANTED / f"{name}.py"), "--out", str(tmp_path))
+    assert code == 1
+    assert (found["culprit"]["kind"], found["culprit"]["name"]) == (kind, culprit)
+    assert found["culprit"]["confirmed"]
     assert found["reproduces"]
     assert len(found["ops"]) <= 3
 
