@@ -83,9 +83,9 @@ def odd_programs() -> dict[str, tuple[Any, tuple[Any, ...], bool]]:
     }
 
 
-GELU = {"erf(": ("activations.py", "return self.act(input)")}
-POOL = {"tanh(": ("modeling_bert.py", "pooled_output = self.activation(pooled_output)")}
-BERT_LINES = {"forward": {**GELU, **POOL}, "backward": GELU}
+GELU = ("activations.py", "return self.act(input)")
+POOL = ("modeling_bert.py", "pooled_output = self.activation(pooled_output)")
+BERT_LINES = {"forward": {"erf(": GELU, "tanh(": POOL}, "backward": {"0.7071067": GELU}}
 """Words of kernel text by graph, and the file and the text of the line of BERT's that they come from."""
 
 

@@ -141,10 +141,11 @@ class Search:
     def _culprit(self, part: Part) -> Culprit:
         """The first thing that, switched off, takes the fault away: an option of the user's, a step, an op."""
         ops = dict.fromkeys(self.prober.ask("ops", graph=self.graph, inside=part.inside, results=part.results))
-        steps = _steps()
-        if self._bad("without any step", part, disable_passes=list(SWITCHES)):
-            steps = []  # none of them is to blame
-        for kind, name, options in (*self._own_options(), *steps, *_disabled(list(ops))):
+        suspects = [*self._own_options(), *_steps()]
+        plainest = {k: v for _, _, options in suspects for k, v in options.items()} | {"disable_passes": list(SWITCHES)}
+        if self._bad("without any of the steps and options", part, **plainest):
+            suspects = []  # none of them is to blame
+        for kind, name, options in (*suspects, *_disabled(list(ops))):
             if not self._bad(f"without {name}", part, **options):
                 confirmed = self._attempt(f"the whole graph without {name}", **options).symptom is Symptom.RIGHT
                 return Culprit(kind, name, options, confirmed)
