@@ -83,6 +83,12 @@ def odd_programs() -> dict[str, tuple[Any, tuple[Any, ...], bool]]:
     }
 
 
+GELU = ("activations.py", "return self.act(input)")
+POOL = ("modeling_bert.py", "pooled_output = self.activation(pooled_output)")
+BERT_LINES = {"forward": {"erf(": GELU, "tanh(": POOL}, "backward": {"0.7071067": GELU}}
+"""Words of kernel text by graph, and the file and the text of the line of BERT's that they come from."""
+
+
 def bert() -> tuple[Any, tuple[torch.Tensor, ...]]:
     """A step of training up to the loss: two layers, dropout on, a padded batch."""
     from transformers import BertConfig, BertForSequenceClassification

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
-from torch._dynamo.backends.common import aot_autograd
+from functorch.compile import make_boxed_func
 from torch.fx import GraphModule, Node
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from aten_backend.comparison.distance import distance, tensors
 from aten_backend.numerics.chain import work_behind
 from aten_backend.numerics.policy import Work
 from aten_backend.numerics.reference import eager_values, exact_values, snapshot
-from lowering.decompose import decompositions
+from aten_backend.tracing import aot_backend
+from lowering import graph
 from lowering.pieces import piece
 
 
 @dataclasses.dataclass
 class Captured:
-    """A graph and what it is called with; ``values`` are those of all its nodes in eager, ``exact`` in float64."""
+    """A graph and what it is called with; ``values`` are those of all its nodes in eager."""
 
     label: str
     gm: GraphModule
     inputs: list[Any] = dataclasses.field(default_factory=list)
     values: dict[str, Any] = dataclasses.field(default_factory=dict)
-    exact: dict[str, Any] | None = None
-
-    @property
-    def results(self) -> list[Node]:
-        """The nodes that the graph returns; numbers and None left out."""
-        returned = self.gm.graph.output_node().args[0]
-        assert isinstance(returned, (tuple, list))
-        return [n for n in returned if isinstance(n, Node)]
 
     def calls(self) -> list[Node]:
         """What the graph computes, in order."""
@@ -44,10 +37,12 @@ class Captured:
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """What is tried: a graph or a part of one, its inputs, and what eager and float64 make of them, by result."""
+    """What is tried: a graph or a part of one, its inputs, and what eager and float64 make of them, by result. Inputs
+    that the graph writes are results too, after those that it returns: ``written`` has their positions."""
 
     gm: GraphModule
     inputs: tuple[Any, ...]
+    written: tuple[int, ...]
     eager: list[Any]
     exact: list[Any] | None
     work: Work
@@ -71,20 +66,12 @@ def capture(fn: Callable[..., Any], args: Sequence[Any], ir: str, dynamic: bool 
 
         return compile_one
 
-    backend = aot_autograd(
-        fw_compiler=compiler("forward"),
-        bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference"),
-        decompositions=decompositions(ir),
-        partition_fn=min_cut_rematerialization_partition,
-    )
     torch._dynamo.reset()
-    call(torch.compile(fn, backend=backend, dynamic=dynamic), args, train)
+    call(torch.compile(fn, backend=aot_backend(compiler, ir), dynamic=dynamic), args, train)
     called = [one for one in found if one.inputs or not one.gm.graph.find_nodes(op="placeholder")]
     for one in called:
         torch.manual_seed(0)
-        one.values = eager_values(one.gm, [snapshot(v) for v in one.inputs])
-        one.exact = exact_values(one.gm, [snapshot(v) for v in one.inputs])
+        one.values = eager_values(one.gm, one.inputs)
     return called
 
 
@@ -109,23 +96,52 @@ def leaves(fn: Callable[..., Any], args: Sequence[Any]) -> list[torch.Tensor]:
 
 def decompositions_differ(fn: Callable[..., Any], args: Sequence[Any], ir: str, dynamic: bool | None) -> float | None:
     """How far the decomposed graphs, run by ATen, are from the program in eager, where that is no rounding."""
-    eager = call(fn, args, False)
-    backend = aot_autograd(fw_compiler=lambda gm, example: make_boxed_func(gm), decompositions=decompositions(ir))
+    plain, given = _again(fn, args)
+    eager = call(plain, given, False) + tensors(given)
+    backend = aot_backend(lambda kind: lambda gm, example: make_boxed_func(gm), ir)
     torch._dynamo.reset()
-    far = distance(call(torch.compile(fn, backend=backend, dynamic=dynamic), args, False), eager)
+    other, given = _again(fn, args)
+    ours = call(torch.compile(other, backend=backend, dynamic=dynamic), given, False) + tensors(given)
+    far = distance(ours, eager)
     return far if far > _ROUNDING else None
+
+
+def _again(fn: Callable[..., Any], args: Sequence[Any]) -> tuple[Callable[..., Any], Sequence[Any]]:
+    """Copies for one call, which may write to them: what shares memory still does."""
+    return copy.deepcopy((fn, tree_map_only(torch.Tensor, torch.Tensor.detach, tuple(args))))
 
 
 _ROUNDING = 1e-2
 """As a share of the largest element: models in half types are this far apart without a fault."""
 
 
+def subject_of(gm: GraphModule, inputs: Sequence[Any], values: Mapping[str, Any]) -> Subject:
+    """``gm`` with its inputs, and the ``values`` that eager gives its nodes."""
+    nodes = list(gm.graph.nodes)
+    placeholders = [n for n in nodes if n.op == "placeholder"]
+    writes = {target: n for n in nodes if (target := _written(n)) is not None}  # the last one of each
+    returned = (n for n in nodes[-1].args[0] if isinstance(n, Node))
+    results = [n.name for n in (*returned, *writes.values())]
+    exact = exact_values(gm, inputs)
+    return Subject(
+        gm,
+        tuple(inputs),
+        tuple(placeholders.index(target) for target in writes),
+        [values[n] for n in results],
+        None if exact is None else [exact[n] for n in results],
+        work_behind((n for n in nodes if n.op != "output"), values),
+    )
+
+
+def _written(node: Node) -> Node | None:
+    """The input that the op writes as a whole."""
+    target = graph.destination(node)
+    return target if target is not None and target.op == "placeholder" else None
+
+
 def whole(one: Captured) -> Subject:
     """The graph itself."""
-    results = [n.name for n in one.results]
-    exact = None if one.exact is None else [one.exact[n] for n in results]
-    work = work_behind(one.gm.graph.nodes, one.values)
-    return Subject(one.gm, tuple(one.inputs), [one.values[n] for n in results], exact, work)
+    return subject_of(one.gm, one.inputs, one.values)
 
 
 def part(one: Captured, inside: Sequence[str], results: Sequence[str]) -> Subject:
@@ -134,12 +150,10 @@ def part(one: Captured, inside: Sequence[str], results: Sequence[str]) -> Subjec
     chosen = frozenset(inside)
     cut = piece(one.gm, [nodes[n] for n in results], lambda n: n.name in chosen)
     _add_sizes(cut, one.gm)
-    inputs = tuple(one.values[n.name] for n in cut.graph.nodes if n.op == "placeholder")
-    exact = exact_values(cut, inputs)
-    values = {n.name: one.values[n.name] for n in cut.graph.nodes if n.op != "output"}
-    work = work_behind((n for n in cut.graph.nodes if n.op != "output"), values)
-    wide = None if exact is None else [exact[n] for n in results]
-    return Subject(cut, inputs, [values[n] for n in results], wide, work)
+    output = cut.graph.output_node()
+    output.args = (tuple(n for n in output.args[0] if _written(n) is None),)  # as AOTAutograd does it
+    cut.recompile()
+    return subject_of(cut, [one.values[n.name] for n in cut.graph.nodes if n.op == "placeholder"], one.values)
 
 
 def _add_sizes(cut: GraphModule, gm: GraphModule) -> None:
@@ -153,7 +167,6 @@ def _add_sizes(cut: GraphModule, gm: GraphModule) -> None:
         if is_size and node.name not in present:
             with cut.graph.inserting_before(first):
                 cut.graph.placeholder(node.name).meta.update(node.meta)
-    cut.recompile()
 
 
 def _symbols(value: Any) -> set[Any]:

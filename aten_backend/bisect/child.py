@@ -1,4 +1,5 @@
-"""The child process: traces the target, then answers requests, one JSON object a line, until its input ends."""
+"""The child process: traces the target, then answers requests, one JSON object a line, until its input ends. A fork
+of it finds the answers, so that a trial that dies costs no second trace."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from aten_backend.bisect.capture import Subject, capture, decompositions_differ, part, whole
+from aten_backend.bisect.fork import DeadError, Forked, Request
 from aten_backend.bisect.script import made_inputs, write_script
 from aten_backend.bisect.trial import attempt
 from aten_backend.observe import StageRunner
@@ -25,8 +27,6 @@ from lowering.classify import op_name
 from lowering.pieces import computed_by, cone
 from runtime import devices
 
-Request = dict[str, Any]
-
 
 class Session:
     """One target, traced."""
@@ -34,13 +34,20 @@ class Session:
     def __init__(self, setting: Request) -> None:
         self.setting = setting
         self.options = Options.parse(None, {**setting["options"], "verify": "off"})
-        if setting["slower_than"] is None:
-            torch.set_num_threads(1)  # numbers need no more, and threads that wait for each other cost most when busy
+        self._threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # a fork of a process that has used OpenMP's threads cannot use them
         for plugin in setting["plugins"]:
             load_plugin(plugin)
         self.fn, self.args = load_target(setting["target"])
         self.graphs = capture(self.fn, self.args, self.options.ir, setting["dynamic"], setting["train"])
         self._whole = functools.cache(lambda number: whole(self.graphs[number]))
+
+    def answer(self, request: Request) -> Any:
+        """What the method named by ``do`` makes of the request."""
+        if self.setting["slower_than"] is not None:  # numbers need one thread, and that is never waited for
+            torch.set_num_threads(self._threads)
+        method: Callable[[Request], Any] = getattr(self, request["do"])
+        return method(request)
 
     def hello(self, request: Request) -> Any:
         """What there is: for each graph its label and its calls."""
@@ -131,10 +138,13 @@ def main() -> None:
         answer({"unusable": str(error)})
         return
     answer({"ready": True})
+    forked = Forked(session.answer, session.setting["timeout"])
     for line in sys.stdin:
-        request = json.loads(line)
-        method: Callable[[Request], Any] = getattr(session, request["do"])
-        answer(method(request))
+        try:
+            answer({"found": forked.ask(json.loads(line))})
+        except DeadError as dead:
+            answer({"died": dataclasses.asdict(dead.outcome)})
+    forked.close()
 
 
 if __name__ == "__main__":

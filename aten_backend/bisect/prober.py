@@ -1,4 +1,4 @@
-"""The parent's end: asks the child process, and starts another where one dies."""
+"""The parent's end: starts the child process, and asks it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import contextlib
 import dataclasses
 import json
 import os
-import select
-import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from aten_backend.bisect.trial import Outcome, Symptom
+from aten_backend.bisect.trial import Outcome, Symptom, died
 from aten_backend.targets import TargetError
 
 Answer = Any
@@ -24,7 +23,7 @@ Answer = Any
 class Setting:
     """What is bisected. ``options`` are those of torch.compile, by name; ``plugins`` are imported before the target;
     ``dynamic`` is torch.compile's; ``train`` runs the backward pass too; ``slower_than`` makes a graph that takes more
-    than so many times eager's time a fault; an answer that takes more than ``timeout`` seconds is a hang."""
+    than so many times eager's time a fault; a trial that takes more than ``timeout`` seconds is a hang."""
 
     target: str
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -36,7 +35,7 @@ class Setting:
 
 
 class DiedError(RuntimeError):
-    """The child ended, or did not answer in time. ``outcome`` is what that means where a trial was under way."""
+    """What answers ended, or took too long. ``outcome`` is what that means where a trial was under way."""
 
     def __init__(self, outcome: Outcome, stderr: str) -> None:
         self.outcome = outcome
@@ -44,94 +43,79 @@ class DiedError(RuntimeError):
 
 
 class Prober:
-    """A child process that is replaced when it dies. Use as a context manager."""
+    """The child process and what is asked of it. Use as a context manager."""
 
     def __init__(self, setting: Setting, tell: Callable[[str], None] = lambda text: None) -> None:
         self.setting, self.tell = setting, tell
         self.trials = 0
+        self.start_seconds = 0.0
+        """How long the child took to start and to trace the target."""
         self._process: subprocess.Popen[bytes] | None = None
-        self._spare: subprocess.Popen[bytes] | None = None
-        self._deaths = 0
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the prober
 
     def __enter__(self) -> Prober:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._process.wait()
         self._errors.close()
 
     def ask(self, do: str, **request: Any) -> Answer:
-        """An answer. Raises TargetError where the target cannot be used, DiedError where the child ends instead."""
+        """An answer. Raises TargetError where the target cannot be used, DiedError where there is no answer."""
         if self._process is None:
             self._start()
-        return self._exchange({"do": do, **request})
+        assert self._process is not None
+        _send(self._process, {"do": do, **request})
+        answer = self._receive(self._process)
+        if "died" in answer:
+            raise DiedError(_outcome(answer["died"]), self._said())
+        return answer["found"]
 
     def attempt(self, what: str, **request: Any) -> Outcome:
         """The outcome of a trial; ``what`` tells people which."""
         self.trials += 1
         self.tell(what)
         try:
-            found = self.ask("attempt", **request)
+            return _outcome(self.ask("attempt", **request))
         except DiedError as died:
             return died.outcome
-        return Outcome(**{**found, "symptom": Symptom(found["symptom"])})
 
     def _start(self) -> None:
-        """A child that is ready. Once one has died, the next one begins to trace before it is needed."""
+        """A child that has traced the target."""
         self.tell("tracing the target")
-        self._process, self._spare = self._spare or self._spawn(), None
-        answer = self._receive(self._process)
-        if "unusable" in answer:
-            raise TargetError(answer["unusable"])
-        if self._deaths:
-            self._spare = self._spawn()
-
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        """A child that has begun to trace the target."""
-        process = subprocess.Popen(
+        start = time.perf_counter()
+        self._process = subprocess.Popen(
             [sys.executable, "-m", "aten_backend.bisect.child"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-        _send(process, dataclasses.asdict(self.setting))
-        return process
-
-    def _exchange(self, message: Any) -> Answer:
-        process = self._process
-        assert process is not None
-        _send(process, message)
-        return self._receive(process)
+        _send(self._process, dataclasses.asdict(self.setting))
+        answer = self._receive(self._process)
+        if "unusable" in answer:
+            raise TargetError(answer["unusable"])
+        self.start_seconds = time.perf_counter() - start
 
     def _receive(self, process: subprocess.Popen[bytes]) -> Answer:
+        """An answer. The child sees to the time that a trial may take; tracing may take any."""
         assert process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], self.setting.timeout)
-        line = process.stdout.readline() if ready else b""
-        if line:
+        if line := process.stdout.readline():
             return json.loads(line)
-        raise self._died(process, hung=not ready)
-
-    def _died(self, process: subprocess.Popen[bytes], hung: bool) -> DiedError:
-        if hung:
-            process.kill()
-        code = process.wait()
         self._process = None
-        self._deaths += 1
-        self._errors.seek(0)
-        tail = self._errors.read().decode(errors="replace")[-2000:]
-        if hung:
-            return DiedError(Outcome(Symptom.HANG, f"no answer within {self.setting.timeout:.0f} s"), tail)
-        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return DiedError(Outcome(Symptom.CRASH, f"the process ended with {name}"), tail)
+        raise DiedError(died(process.wait()), self._said())
 
-    def _end(self) -> None:
-        for process in filter(None, (self._process, self._spare)):
-            assert process.stdin is not None
-            process.stdin.close()
-            process.wait()
-        self._process = self._spare = None
+    def _said(self) -> str:
+        """The end of what the child printed."""
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")[-2000:]
+
+
+def _outcome(found: Mapping[str, Any]) -> Outcome:
+    return Outcome(**{**found, "symptom": Symptom(found["symptom"])})
 
 
 def _send(process: subprocess.Popen[bytes], message: Any) -> None:

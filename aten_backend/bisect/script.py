@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 import re
 from collections.abc import Mapping, Sequence
@@ -12,9 +11,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from aten_backend.bisect.capture import Subject
+from aten_backend.bisect.capture import Subject, subject_of
 from aten_backend.bisect.replay import made
-from aten_backend.numerics.reference import eager_values, exact_values, snapshot
+from aten_backend.numerics.reference import eager_values, snapshot
 from lowering import graph
 from lowering.symbols import to_index
 
@@ -49,11 +48,7 @@ def made_inputs(subject: Subject) -> Subject:
     """``subject`` with tensors that a script can make in place of its own, of the same layouts."""
     torch.manual_seed(0)
     inputs = [made(*_layout(v)) if isinstance(v, torch.Tensor) else v for v in subject.inputs]
-    results = [n.name for n in subject.gm.graph.output_node().args[0]]
-    values = eager_values(subject.gm, [snapshot(v) for v in inputs])
-    exact = exact_values(subject.gm, [snapshot(v) for v in inputs])
-    wide = None if exact is None else [exact[n] for n in results]
-    return dataclasses.replace(subject, inputs=tuple(inputs), eager=[values[n] for n in results], exact=wide)
+    return subject_of(subject.gm, inputs, eager_values(subject.gm, inputs))
 
 
 def write_script(subject: Subject, path: str, title: str, made_up: bool, setting: Mapping[str, Any]) -> int:

@@ -141,7 +141,11 @@ class Search:
     def _culprit(self, part: Part) -> Culprit:
         """The first thing that, switched off, takes the fault away: an option of the user's, a step, an op."""
         ops = dict.fromkeys(self.prober.ask("ops", graph=self.graph, inside=part.inside, results=part.results))
-        for kind, name, options in (*self._own_options(), *_steps(), *_disabled(list(ops))):
+        suspects = [*self._own_options(), *_steps()]
+        plainest = {k: v for _, _, options in suspects for k, v in options.items()} | {"disable_passes": list(SWITCHES)}
+        if self._bad("without any of the steps and options", part, **plainest):
+            suspects = []  # none of them is to blame
+        for kind, name, options in (*suspects, *_disabled(list(ops))):
             if not self._bad(f"without {name}", part, **options):
                 confirmed = self._attempt(f"the whole graph without {name}", **options).symptom is Symptom.RIGHT
                 return Culprit(kind, name, options, confirmed)
@@ -166,10 +170,18 @@ class Search:
                 made=made_up, options={"fallback": "error"} if self.first.symptom is Symptom.COMPILE else {},
             )  # fmt: skip
             self.prober.tell("running the script")
-            ended = subprocess.run([sys.executable, str(path)], capture_output=True, check=False)
-            if ended.returncode != 0:
+            if self._fails(path):
                 return str(path), True
         return str(path), False
+
+    def _fails(self, path: Path) -> bool:
+        """Whether the script fails, or hangs: it starts and traces as the child did, then it is a trial."""
+        limit = self.prober.setting.timeout + 2 * self.prober.start_seconds
+        try:
+            ended = subprocess.run([sys.executable, path], capture_output=True, check=False, timeout=limit)
+        except subprocess.TimeoutExpired:
+            return self.first.symptom is Symptom.HANG
+        return ended.returncode != 0
 
 
 def _steps() -> list[tuple[str, str, dict[str, Any]]]:

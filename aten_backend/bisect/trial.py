@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import signal
 import time
 from typing import Any
 
@@ -41,12 +42,35 @@ class Outcome:
     seconds: float = 0.0
     eager_seconds: float = 0.0
 
+    @property
+    def lost(self) -> float:
+        """Seconds more than eager."""
+        return self.seconds - self.eager_seconds
+
     def like(self, other: Outcome) -> bool:
-        """Whether both show the same fault. Errors are told apart by their class: it begins their detail."""
+        """Whether ``other`` shows the same fault. Errors are told apart by their class: it begins their detail. A small
+        part is easily slower than eager for the cost of its launch: it must lose a SHARE of what the whole loses."""
+        if self.symptom is Symptom.SLOW:
+            return other.lost >= self.lost * SHARE
         if self.symptom in (Symptom.COMPILE, Symptom.ERROR):
             return other.symptom is self.symptom and other.detail.split(":")[0] == self.detail.split(":")[0]
         numbers = (Symptom.WRONG, Symptom.NAN)
         return other.symptom is self.symptom or (self.symptom in numbers and other.symptom in numbers)
+
+
+SHARE = 0.1
+"""Of the time that a slow graph loses, what a part of it must lose to be the slow part."""
+
+
+def died(code: int) -> Outcome:
+    """What the end of a process with the exit ``code`` (a signal's number, negative) means for the trial in it."""
+    name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return Outcome(Symptom.CRASH, f"the process ended with {name}")
+
+
+def hung(seconds: float) -> Outcome:
+    """What no answer within so many seconds means."""
+    return Outcome(Symptom.HANG, f"no answer within {seconds:.0f} s")
 
 
 def attempt(subject: Subject, options: Options, slower_than: float | None) -> Outcome:
@@ -60,13 +84,14 @@ def attempt(subject: Subject, options: Options, slower_than: float | None) -> Ou
         return Outcome(Symptom.COMPILE, _describe(error))
     try:
         torch.manual_seed(0)
+        inputs = [snapshot(v) for v in subject.inputs]
         with torch.no_grad():
-            results = compiled.run([snapshot(v) for v in subject.inputs])
+            results = compiled.run(list(inputs))
     except Exception as error:
         return Outcome(Symptom.ERROR, _describe(error))
     returned = subject.gm.graph.output_node().args[0]
     ours = [r for r, n in zip(results, returned, strict=True) if isinstance(n, torch.fx.Node)]
-    outcome = _judge(subject, ours)
+    outcome = _judge(subject, [*ours, *(inputs[position] for position in subject.written)])
     if slower_than is None or outcome.symptom is not Symptom.RIGHT:
         return outcome
     return _time(subject, compiled, slower_than)
@@ -92,21 +117,21 @@ def _judge(subject: Subject, ours: list[Any]) -> Outcome:
     return Outcome(Symptom.NAN if lost else Symptom.WRONG, f"result {fault.result}: {fault.text}")
 
 
-ROUNDS = 7
+ROUNDS, SECONDS = 7, 1.0
+"""How often a graph is timed at most, and for how long before the last time."""
 
 
 def _time(subject: Subject, compiled: CompiledGraph, slower_than: float) -> Outcome:
     """The best of some rounds, ours and eager's in turn."""
-    ours, eager = [], []
+    ours: list[float] = []
+    eager: list[float] = []
     with torch.no_grad():
-        for _ in range(ROUNDS):
-            inputs = [snapshot(v) for v in subject.inputs]
-            start = time.perf_counter()
-            compiled.run(list(inputs))
-            middle = time.perf_counter()
-            subject.gm(*inputs)
-            eager.append(time.perf_counter() - middle)
-            ours.append(middle - start)
+        while len(ours) < ROUNDS and sum(ours) + sum(eager) < SECONDS:
+            for run, seconds in ((compiled.run, ours), (lambda given: subject.gm(*given), eager)):
+                inputs = [snapshot(v) for v in subject.inputs]
+                start = time.perf_counter()
+                run(inputs)
+                seconds.append(time.perf_counter() - start)
     slow = min(ours) > slower_than * min(eager)
     detail = f"{min(ours) * 1e3:.3f} ms, eager {min(eager) * 1e3:.3f} ms"
     return Outcome(Symptom.SLOW if slow else Symptom.RIGHT, detail, min(ours), min(eager))

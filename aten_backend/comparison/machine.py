@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import shutil
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from aten_backend import installed
 
 _PACKAGES = ("xpu_aten", "torch", "dpctl", "numba-dpex", "numba", "numpy", "transformers", "intel-opencl-rt")
 
@@ -28,12 +29,7 @@ def machine() -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Of Python, of the packages that matter, and of the C++ compiler that Inductor calls."""
-    found = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+    found = {name: version for name, version in installed.versions(_PACKAGES).items() if version is not None}
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if compiler is not None:
         done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)

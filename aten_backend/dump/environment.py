@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import json
 import os
 import platform
 import sys
 
+from aten_backend.installed import versions
 from aten_backend.options import Options
 from runtime.devices import Device
 
@@ -18,17 +18,6 @@ PACKAGES = (
 )
 PREFIXES = ("XPU_ATEN_", "TORCH", "PYTORCH_", "OMP_", "MKL_", "KMP_", "SYCL_", "ONEAPI_", "OCL_", "UR_", "PI_")
 """Of environment variables, those that change what happens; the rest is nobody's business."""
-
-
-def versions() -> dict[str, str]:
-    """What is installed of the packages that matter."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
 
 
 def device_text(device: Device | None) -> str:
@@ -42,7 +31,7 @@ def device_text(device: Device | None) -> str:
 
 def environment() -> str:
     """Versions, machine and environment variables."""
-    lines = [f"{name:24} {version}" for name, version in versions().items()]
+    lines = [f"{name:24} {version or 'not installed'}" for name, version in versions(PACKAGES).items()]
     lines += ["", f"{'platform':24} {platform.platform()}", f"{'processors':24} {os.cpu_count()}"]
     lines += [f"{'command':24} {' '.join(sys.argv)}", ""]
     lines += [*(f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith(PREFIXES))]

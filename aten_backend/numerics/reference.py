@@ -1,4 +1,5 @@
-"""A graph run by ATen, node by node: in its own types, or with every floating point type widened to float64."""
+"""A graph run by ATen, node by node: in its own types, or with every floating point type widened to float64. Where the
+graph writes to what it is given, it writes to copies, and each value is kept as it was when it was made."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import torch
 import torch.fx
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_map
+
+from lowering import graph
 
 _WIDE = {
     torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
@@ -29,6 +32,7 @@ class Reference(torch.fx.Interpreter):
     def __init__(self, gm: GraphModule, wide: bool) -> None:
         super().__init__(gm, garbage_collect_values=False)
         self.wide = wide
+        self.writes = any(map(graph.is_mutation, gm.graph.nodes))
         self.values: dict[str, Any] = {}
 
     def run_node(self, n: Node) -> Any:
@@ -36,8 +40,14 @@ class Reference(torch.fx.Interpreter):
         result = super().run_node(n)
         if self.wide and n.op == "get_attr":
             result = widened(result)
-        self.values[n.name] = result
+        self.values[n.name] = tree_map(snapshot, result) if self.writes else result
         return result
+
+    def start(self, inputs: Sequence[Any]) -> dict[str, Any]:
+        """All values, without gradients."""
+        with torch.no_grad():
+            self.run(*(map(snapshot, inputs) if self.writes else inputs))
+        return self.values
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         """torch's, with the types that the op is told widened."""
@@ -48,23 +58,17 @@ class Reference(torch.fx.Interpreter):
 
 def eager_values(gm: GraphModule, inputs: Sequence[Any]) -> dict[str, Any]:
     """Every node's value, in the graph's own types."""
-    with torch.no_grad():
-        run = Reference(gm, wide=False)
-        run.run(*inputs)
-    return run.values
+    return Reference(gm, wide=False).start(inputs)
 
 
 def exact_values(gm: GraphModule, inputs: Sequence[Any]) -> dict[str, Any] | None:
     """Every node's value in float64; None where an op does not take that, or where random numbers would be others."""
     if any(is_random(n) for n in gm.graph.nodes):
         return None
-    run = Reference(gm, wide=True)
     try:
-        with torch.no_grad():
-            run.run(*map(widened, inputs))
+        return Reference(gm, wide=True).start([widened(v) for v in inputs])
     except (RuntimeError, TypeError):  # what ATen raises for a type that an op does not take
         return None
-    return run.values
 
 
 def is_random(node: Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from support import ROOT
 PLANTED = Path(__file__).with_name("planted")
 SMALL = f"{PLANTED / 'small.py'}:target"
 TINY = f"{PLANTED / 'tiny.py'}:target"
+CACHE = f"{PLANTED / 'cache.py'}:target"
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
@@ -40,16 +42,49 @@ def test_nothing_is_wrong(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("target", "name", "symptom"),
-    [(SMALL, "op_row", "wrong numbers"), (TINY, "crash", "crash"), (SMALL, "no_compile", "compile failure")],
-    ids=["op_row", "crash", "no_compile"],
+    ("target", "name", "symptom", "arguments"),
+    [
+        (SMALL, "op_row", "wrong numbers", []),
+        (TINY, "crash", "crash", []),
+        (SMALL, "no_compile", "compile failure", []),
+        (TINY, "slow", "slow", ["--slower-than", "5"]),
+    ],
+    ids=["op_row", "crash", "no_compile", "slow"],
 )
-def test_other_symptoms_and_dynamic_sizes(target, name, symptom, tmp_path):
+def test_other_symptoms_and_dynamic_sizes(target, name, symptom, arguments, tmp_path):
     plugin = str(PLANTED / f"{name}.py")
-    code, found = bisect(target, "--plugin", plugin, "--out", str(tmp_path), "--dynamic")
+    code, found = bisect(target, "--plugin", plugin, "--out", str(tmp_path), "--dynamic", *arguments)
     assert code == 1
     assert found["symptom"] == symptom
     assert (found["culprit"]["kind"], found["culprit"]["name"]) == ("op", "aten.gelu.default")
+    assert found["reproduces"]
+    assert len(found["ops"]) <= 3
+
+
+def test_what_never_ends_is_found(tmp_path):
+    """A kernel's launch, and the lowering. Both at once, as they mostly wait."""
+
+    def one(name):
+        out = str(tmp_path / name)
+        return bisect(TINY, "--plugin", str(PLANTED / f"{name}.py"), "--out", out, "--timeout", "8")
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for code, found in pool.map(one, ("hang", "hang_compile")):
+            assert code == 1
+            assert found["symptom"] == "hang"
+            assert (found["culprit"]["kind"], found["culprit"]["name"]) == ("op", "aten.gelu.default")
+            assert found["culprit"]["confirmed"] and found["reproduces"]
+            assert found["ops"] == ["aten.gelu.default"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "culprit"), [("op_row", "op", "aten.gelu.default"), ("write_in_place", "step", "write_in_place")]
+)
+def test_writes_to_inputs_are_looked_at(name, kind, culprit, tmp_path):
+    code, found = bisect(CACHE, "--plugin", str(PLANTED / f"{name}.py"), "--out", str(tmp_path))
+    assert code == 1
+    assert (found["culprit"]["kind"], found["culprit"]["name"]) == (kind, culprit)
+    assert found["culprit"]["confirmed"]
     assert found["reproduces"]
     assert len(found["ops"]) <= 3
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html.parser
 import json
 import re
@@ -16,7 +17,7 @@ import torch
 from aten_backend import cli
 from aten_backend.dump.writer import Dump
 from aten_backend.profiling import run_once
-from dump_cases import LINES, odd_programs, program
+from dump_cases import BERT_LINES, LINES, bert, odd_programs, program
 from support import ROOT, backend, python
 
 pytestmark = pytest.mark.device
@@ -117,20 +118,25 @@ def test_a_script_notices_a_wrong_kernel(dumped, tmp_path):
     assert done.returncode == 1 and "FAIL" in done.stderr
 
 
-def test_every_link_leads_somewhere(dumped):
-    pages = sorted(dumped.rglob("index.html"))
-    assert len(pages) == 3
-    for page in pages:
+def check_links(root, pages):
+    """Every link of the dump's pages leads to a file, and nothing is loaded from elsewhere."""
+    found = sorted(root.rglob("index.html"))
+    assert len(found) == pages
+    for page in found:
         parser = Links()
         parser.feed(page.read_text())
         assert not parser.loaded
         links = list(parser.links)
-        if page.parent != dumped:
+        if page.parent != root:
             data = data_of(page)
             links += [*data["files"], *(s["script"] for s in data["steps"] if s["script"]), "../index.html"]
         assert links
         for link in links:
             assert (page.parent / urllib.parse.unquote(link)).exists(), link
+
+
+def test_every_link_leads_somewhere(dumped):
+    check_links(dumped, 3)
 
 
 def test_kernel_lines_know_their_line(dumped):
@@ -164,17 +170,24 @@ def browser():
         opened.close()
 
 
+@contextlib.contextmanager
+def opened(browser, file, width=1400, height=900):
+    """A page, opened from disk; fails on any error in its script and on anything that it loads from elsewhere."""
+    page = browser.new_page(viewport={"width": width, "height": height})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda r: errors.append(r.url) if not r.url.startswith("file:") else None)
+    page.goto(file.as_uri())
+    yield page
+    page.close()
+    assert not errors
+
+
 @pytest.fixture(params=[(1400, 900), (390, 844)], ids=["desktop", "phone"])
 def page(request, browser, dumped):
-    """The forward graph's page, opened from disk; fails on any error in its script."""
-    opened = browser.new_page(viewport={"width": request.param[0], "height": request.param[1]})
-    errors: list[str] = []
-    opened.on("pageerror", lambda error: errors.append(str(error)))
-    opened.on("request", lambda r: errors.append(r.url) if not r.url.startswith("file:") else None)
-    opened.goto((dumped / "000_forward" / "index.html").as_uri())
-    yield opened
-    opened.close()
-    assert not errors
+    """The forward graph's page."""
+    with opened(browser, dumped / "000_forward" / "index.html", *request.param) as found:
+        yield found
 
 
 def show(page, name):
@@ -307,18 +320,53 @@ def test_later_calls_are_the_plans_own(tmp_path):
     assert data_of(folder / "index.html")["runs"] == 3
 
 
-@pytest.mark.slow
-@pytest.mark.models
-def test_bert(tmp_path):
-    from dump_cases import bert
+# ---- a BERT in training
+# ------------------------------------------------------------------
 
+
+@pytest.fixture(scope="module")
+def bert_dumped(tmp_path_factory):
+    """The dump of two steps."""
+    folder = tmp_path_factory.mktemp("bert")
     step, args = bert()
-    compiled = torch.compile(step, backend=backend(), options={"dump_dir": str(tmp_path)})
+    torch._dynamo.reset()
+    compiled = torch.compile(step, backend=backend(), options={"dump_dir": str(folder)})
     for _ in range(2):
         run_once(compiled, args)
-    folders = graph_folders(tmp_path)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.models
+def test_scripts_of_bert_pass(bert_dumped):
+    folders = graph_folders(bert_dumped)
     assert [f.name.partition("_")[2] for f in folders] == ["forward", "backward"]
-    found = scripts(tmp_path)
+    found = scripts(bert_dumped)
     assert len(found) > 20
     done = python(RUN_ALL, *map(str, found), cwd=ROOT, timeout=900)
     assert done.returncode == 0, done.stderr + done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.models
+def test_page_of_bert_leads_from_kernel_lines_to_the_users(bert_dumped, browser):
+    check_links(bert_dumped, 3)
+    for kind, folder in zip(("forward", "backward"), graph_folders(bert_dumped), strict=True):
+        data = data_of(folder / "index.html")
+        with opened(browser, bert_dumped / "index.html") as page:
+            page.get_by_role("link", name=kind).first.click()
+            assert page.url == (folder / "index.html").as_uri()
+            for word, (file, line) in BERT_LINES[kind].items():
+                kernels = {name for name, text in data["kernels"].items() if any(word in t for t in text)}
+                steps = [n for n, s in enumerate(data["steps"]) if kernels & {k["kernel"] for k in s["launches"]}]
+                assert steps, word
+                for step in steps:
+                    page.locator(f"#pane-graph .box[data-step='{step}'] .title").dispatch_event("click")
+                    page.locator("#pane-kernel [data-kernel-line]", has_text=word).first.click()
+                    assert (file, line) in {_source(place) for place in picked(page, "program", "data-line")}
+
+
+def _source(place):
+    """The file's name and the text at a place that the page shows as path:number."""
+    path, _, number = place.rpartition(":")
+    return Path(path).name, Path(path).read_text().splitlines()[int(number) - 1].strip()

@@ -12,10 +12,11 @@ import torch.nn.functional as F
 
 from aten_backend.backend import xpu_aten
 from aten_backend.numerics.check import MemoryChangedError, NumericsError
+from aten_backend.numerics.reference import eager_values, exact_values
 from golden.cases import cases
 from lowering.ops import TABLE
 from runtime.plan import Planner
-from support import lowered
+from support import graphs_of, lowered
 
 pytestmark = pytest.mark.device
 aten = torch.ops.aten
@@ -48,6 +49,22 @@ def test_infinite_masks_do_not_hide_errors(monkeypatch):
     x, mask = torch.randn(8, 16), torch.where(torch.rand(8, 16) > 0.7, -3e38, 0.0)
     with pytest.raises(NumericsError, match=r"first bad node: tanh \(aten.tanh.default\)"):
         run(lambda x, mask: torch.softmax(torch.tanh(x) + mask, -1), x, mask)
+
+
+def test_references_begin_from_the_same_contents():
+    """Eager's run of a group that adds to an input must not be what float64's run adds to."""
+    (gm,) = graphs_of(
+        lambda cache, at, x: cache.index_add_(0, at, x), torch.ones(4, 2), torch.tensor([1]), torch.ones(1, 2)
+    )
+    inputs = [torch.ones(4, 2), torch.tensor([1]), torch.ones(1, 2)]
+    eager, exact = eager_values(gm, inputs), exact_values(gm, inputs)
+    assert exact is not None
+    for name, value in eager.items():
+        if isinstance(value, torch.Tensor):
+            torch.testing.assert_close(exact[name], value, check_dtype=False)
+    assert bool((inputs[0] == 1).all()), "what was given is as it was"
+    first = next(iter(gm.graph.nodes)).name
+    assert bool((eager[first] == 1).all()), "and is kept as it was given"
 
 
 def plant(monkeypatch, op, factor=1.001):
