@@ -21,40 +21,55 @@ MEMORY_COST = 2
 """Additions in the time of one access that a cache answers."""
 
 
+LOOKAHEAD = 16
+"""Phases that a launch may have."""
+
+
 def chain(phases: Iterable[Phase], traits: Traits) -> list[tuple[Phase, ...]]:
-    """Cut ``phases``, each after all that it needs, into launches."""
-    launches: list[tuple[Phase, ...]] = []
-    for phase in phases:
-        longer = _extended(launches[-1], phase, traits) if launches else None
-        if longer is None:
-            launches.append((phase,))
-        else:
-            launches[-1] = longer
+    """Cut ``phases``, each after all that it needs, into launches: from the first on as many at a time as pay."""
+    rest, launches = list(phases), list[tuple[Phase, ...]]()
+    while rest:
+        best: tuple[Phase, ...] = (rest[0],)
+        longer = best
+        for phase in rest[1:LOOKAHEAD]:
+            extended = _extended(longer, phase, traits)
+            if extended is None:
+                break
+            longer = extended
+            best = longer if _pays(longer, traits) else best
+        launches.append(best)
+        del rest[: len(best)]
     return launches
 
 
+def _pays(launch: tuple[Phase, ...], traits: Traits) -> bool:
+    """Whether a single work-group, while the other compute units are idle, loses less time than the launches of the
+    phases on their own would take."""
+    alone = sum(_work(p, traits) or 0 for p in launch if p.schedule.solo)
+    return alone * (traits.compute_units - 1) < (len(launch) - 1) * traits.solo_work * traits.compute_units
+
+
 def _extended(launch: tuple[Phase, ...], phase: Phase, traits: Traits) -> tuple[Phase, ...] | None:
-    """``launch`` and then ``phase``; None where that does not pay, or the device does not take it."""
+    """``launch`` and then ``phase``; None where one work-group cannot run that, or the device does not take it."""
     keeps_groups = launch[0].schedule.mapping is Mapping.ROWS or launch[0].schedule.solo
     first = launch[0] if keeps_groups else _alone(launch[0], traits)
     added = _alone(phase, traits)
     if first is None or added is None:
         return None
     longer = (first, *launch[1:], added)
-    work = sum(_work(p, traits) or 0 for p in longer if p.schedule.solo)
     buffers = {b.name for p in longer for b in p.group.buffers}
     statements = sum(len(p.group.body) for p in longer)
     fits = len(buffers) <= traits.max_kernel_arguments and statements <= 4 * traits.max_group_nodes
-    return longer if fits and work <= traits.solo_work else None
+    return longer if fits else None
 
 
 def _alone(phase: Phase, traits: Traits) -> Phase | None:
-    """``phase`` for a single work-group, where it is small enough."""
+    """``phase`` for a single work-group; None where that would never pay, or it cannot be."""
     if phase.schedule.outer:  # more rows than a range takes
         return None
     work = _work(phase, traits)
     multiplies = any(isinstance(s, ir.Reduce) and s.fn == "prod" for s in phase.group.body)
-    if work is None or work > traits.solo_work or multiplies or phase.schedule.chunk is not None:
+    if work is None or work > LOOKAHEAD * traits.solo_work or multiplies or phase.schedule.chunk is not None:
         return None
     schedule = dataclasses.replace(phase.schedule, solo=traits.lanes, tile=None, rows_a_group=1, work_group=())
     return dataclasses.replace(phase, schedule=schedule)

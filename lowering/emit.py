@@ -122,7 +122,9 @@ class Emitter:
         for a, size in axes if shared else axes[:-1]:
             self._open_loop(a, size)
         if not shared:
-            self._open_loop(axes[-1][0], f"lane, {axes[-1][1]}, np.int64({self.schedule.solo})")
+            sizes = [a.size.constant for dim in self.schedule.dims for a in dim]
+            whole = bool(sizes) and sizes[-1] is not None and sizes[-1] % self.schedule.solo == 0
+            self._open_lanes(axes[-1][0], "np.int64(0)", axes[-1][1], self.schedule.solo, whole)
 
     def _open_loop(self, name: str, bounds: str) -> None:
         self.line(f"for {name} in range({bounds}):")
@@ -227,18 +229,22 @@ class Emitter:
             self._open_shared_loop(inner, start, size)
 
     def _open_shared_loop(self, inner: Axis, start: str, stop: str) -> None:
-        """The loop over a col that the lanes share. It takes the same turns in every lane, so that the driver's vectors
-        need no masks; only the last turn may be too long for some."""
+        """The loop over a col that the lanes share."""
         lanes, chunk = self.schedule.lanes, self.schedule.chunk
         length = inner.size
         if chunk is not None and inner is self.schedule.loops[0]:
             length = floor_divide(inner.size + chunk.size - 1, chunk.size)
         whole = all(size.constant is not None and size.constant % lanes == 0 for size in (inner.size, length))
+        self._open_lanes(inner.name, start, stop, lanes, whole)
+
+    def _open_lanes(self, name: str, start: str, stop: str, lanes: int, whole: bool) -> None:
+        """A loop that the lanes share. It takes the same turns in every lane, so that the driver's vectors need no
+        masks; only the last turn may be too long for some, unless they share it as a ``whole``."""
         self.line(f"end = {stop}")
         self._open_loop("base", f"{start}, end, np.int64({lanes})")
-        self.line(f"{inner.name} = base + lane")
+        self.line(f"{name} = base + lane")
         if not whole:
-            self.line(f"if {inner.name} < end:")
+            self.line(f"if {name} < end:")
             self.depth += 1
 
     def _bounds(self, a: Axis) -> tuple[str, str]:

@@ -12,7 +12,7 @@ class Traits:
     ``lanes`` is the work-group size that reduces one row best, ``max_work_group_size`` the most that the device takes,
     ``compute_units`` the number of work-groups that run at once, ``max_kernel_arguments`` a bound on the buffers of a
     kernel, ``max_group_nodes`` one on the ops in it (compilers slow down on long kernels), ``local_memory`` the bytes
-    of work-group memory, ``solo_work`` the additions that one work-group makes in less time than launches cost.
+    of work-group memory, ``solo_work`` the additions that one work-group makes in the time of a launch.
     """
 
     lanes: int = 16
