@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import torch
 from torch.fx import Node
 
 from .index import Index
 from .symbols import to_index
+
+T = TypeVar("T")
 
 
 def value_of(node: Node) -> Any:
@@ -39,13 +41,22 @@ def offset(node: Node) -> Index:
 
 
 def _layout(node: Node) -> tuple[tuple[Index, ...], tuple[Index, ...], Index]:
-    cached = node.meta.get("xpu_aten_layout")
-    if cached is None:
-        val = first_tensor(node)  # the results of a fused op that has several are of one shape
-        assert val is not None, node
-        cached = tuple(map(to_index, val.shape)), tuple(map(to_index, val.stride())), to_index(val.storage_offset())
-        node.meta["xpu_aten_layout"] = cached
-    return cached
+    return _kept(node, "xpu_aten_layout", _layout_of)
+
+
+def _layout_of(node: Node) -> tuple[tuple[Index, ...], tuple[Index, ...], Index]:
+    val = first_tensor(node)  # the results of a fused op that has several are of one shape
+    assert val is not None, node
+    return tuple(map(to_index, val.shape)), tuple(map(to_index, val.stride())), to_index(val.storage_offset())
+
+
+def _kept(node: Node, key: str, compute: Callable[[Node], T]) -> T:
+    """``compute(node)``, kept in the node's meta for this node and this value: meta is copied from node to node."""
+    owner, val, result = node.meta.get(key, (None, None, None))
+    if owner is not node or val is not value_of(node):
+        result = compute(node)
+        node.meta[key] = node, value_of(node), result
+    return result
 
 
 def dtype(node: Node) -> torch.dtype:
@@ -75,10 +86,7 @@ def is_getitem(node: Node) -> bool:
 def view_source(node: Node) -> Node | None:
     """The tensor argument that ``node`` is a view of with the same element type, or None when it has its own
     storage."""
-    is_view = node.meta.get("xpu_aten_is_view")
-    if is_view is None:
-        is_view = node.meta["xpu_aten_is_view"] = node.op == "call_function" and _is_view(node)
-    if not is_view:
+    if node.op != "call_function" or not _kept(node, "xpu_aten_is_view", _is_view):
         return None
     return node.args[0].args[0] if is_getitem(node) else node.args[0]
 

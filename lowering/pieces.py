@@ -12,8 +12,6 @@ from torch.fx import GraphModule, Node
 from . import graph
 from .classify import Classes
 
-_CACHED = ("xpu_aten_layout", "xpu_aten_is_view")
-
 
 def piece(
     gm: GraphModule,
@@ -37,7 +35,7 @@ def piece(
             made[node] = part.node_copy(node, lambda n: made[n])
         else:
             made[node] = part.placeholder(node.name)
-            made[node].meta.update({k: v for k, v in node.meta.items() if k not in _CACHED})  # it is no view any more
+            made[node].meta.update(node.meta)
     part.output(tuple(made[r] for r in results))
     return GraphModule(gm, part)
 
@@ -70,10 +68,3 @@ def reads(results: Sequence[Node], inside: Callable[[Node], bool]) -> list[Node]
     boundary = {n for n in cone(results, inside) if not inside(n)}
     first = next(iter(results), None)
     return [] if first is None else [n for n in first.graph.nodes if n in boundary]
-
-
-def forget_layouts(gm: GraphModule) -> None:
-    """Drop what the lowering noted of values that have changed."""
-    for node in gm.graph.nodes:
-        for key in _CACHED:
-            node.meta.pop(key, None)

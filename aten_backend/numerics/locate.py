@@ -17,7 +17,7 @@ from lowering import graph
 from lowering.classify import op_name
 from lowering.errors import user_line
 from lowering.interpret import KernelFault
-from lowering.pieces import cone, forget_layouts, piece
+from lowering.pieces import cone, piece
 from runtime.interpreted import interpreted
 from runtime.plan import LaunchPlan
 
@@ -87,7 +87,6 @@ def _concrete(part: GraphModule, given: Sequence[Any]) -> tuple[GraphModule, dic
     names = [n.name for n in concrete.graph.nodes if n.op == "placeholder"]
     with torch.no_grad():
         FakeTensorProp(concrete, FakeTensorMode(allow_non_fake_inputs=True)).propagate(*(inputs[n] for n in names))
-    forget_layouts(concrete)
     return concrete, inputs
 
 

@@ -47,7 +47,7 @@ def test_an_in_place_result_leaves_its_surroundings():
 def test_work_groups_are_as_large_as_the_work_allows(shape):
     (one,) = lowered(pointwise, torch.empty(shape))
     (kernel,) = one.plan.kernels
-    sizes = [n.constant for n in kernel.global_size]
+    sizes = [n.constant or 0 for n in kernel.global_size]
     group = kernel.source.local_size
     assert group is not None and all(n % m == 0 for n, m in zip(sizes, group, strict=True))
     work, items = torch.empty(shape).numel(), torch.Size(sizes).numel()

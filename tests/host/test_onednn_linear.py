@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lowering.passes import onednn_linear
-from support import traced
+from support import interpret, traced
 
 LINEAR = torch.ops.mkldnn._linear_pointwise.default
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch has no oneDNN")
@@ -49,6 +49,25 @@ def test_what_it_takes_it_computes(name):
     for node in gm.graph.nodes:
         if node.target is LINEAR:
             assert node.meta["val"].stride() == (512, 1)
+
+
+@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("dynamic", (False, True), ids=("static", "dynamic"))
+def test_its_plan_computes_the_same(name, dynamic):
+    function, *inputs = TAKEN[name]
+    found = interpret(function, *inputs, dynamic=dynamic)
+    torch.testing.assert_close(found, function(*inputs), atol=1e-4, rtol=1e-4)
+
+
+def test_gradients():
+    def loss(x, w, b):
+        return torch.nn.functional.gelu(torch.nn.functional.linear(x, w, b)).square().sum()
+
+    given = [t.clone().requires_grad_() for t in (X, W, B)]
+    expected = torch.autograd.grad(loss(*given), given)
+    found = torch.autograd.grad(interpret(loss, *given), given)
+    for ours, eager in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, eager, atol=1e-2, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", LEFT)
