@@ -19,6 +19,7 @@ from torch.fx import GraphModule
 from aten_backend.comparison.graphs.steps import ATEN, KERNEL, WAIT, Built, Clock, Step, timed
 from aten_backend.loop_level.backend import compile_graph, start
 from aten_backend.loop_level.inductor_code import cpp_kernels, our_kernels
+from aten_backend.loop_level.scheduling import LOOPS
 from aten_backend.options import Options
 from lowering.decompose import KEPT, decompositions
 
@@ -89,6 +90,8 @@ def _built(
 ) -> Built:
     keys = wrapper.keys()
     shared = {key: nodes for name, nodes in origins.items() for key in _each(name)}
+    for key, handles in wrapper.loops.items():
+        shared[key] = list(dict.fromkeys(node for handle in handles for node in shared.get(handle, ())))
     steps = _steps([key for key in keys.values() if key != WAIT], shared, names, wrapper.codes)
     clock = Clock()
     scope = vars(module)
@@ -117,6 +120,7 @@ class _Statements:
     """What waits for kernels, where launches return at once."""
 
     def __init__(self, text: str) -> None:
+        self.loops: dict[str, tuple[str, ...]] = {}  # of launches of this project, the handles of what they run
         self._lines = text.splitlines()
         self.definition = _definition(text)
         self.codes = self._codes(text)
@@ -135,7 +139,8 @@ class _Statements:
 
 
 class _Launches(_Statements):
-    """A wrapper with this project's launches: of a handle there may be several, and waits and allocations between."""
+    """A wrapper with this project's launches. One runs the loops of the handles before it, or is one more of those that
+    the launch before it has begun; waits and allocations stand between."""
 
     wait = "kernels.wait()"
 
@@ -145,26 +150,22 @@ class _Launches(_Statements):
     def keys(self) -> dict[int, str]:
         """As above; waits have the key WAIT."""
         keys: dict[int, str] = {}
-        handle, last = "", self.definition.lineno
+        handles, running, last = list[str](), tuple[str, ...](), self.definition.lineno
         for number, statement in enumerate(self.definition.body):
-            for line in self._lines[last : statement.lineno - 1]:
-                found = _HANDLE.search(line)
-                handle = found.group(1) if found else handle
+            found = map(_HANDLE.search, self._lines[last : statement.lineno - 1])
+            handles += [handle for one in found if one is not None for handle in _each(one.group(1))]
             last = statement.end_lineno or statement.lineno
             code = ast.unparse(statement)
             name = code.partition("(")[0]
-            launched, _, count = handle.rpartition(":")
             if code == self.wait:
                 keys[number] = WAIT
             elif name in self.codes:
-                keys[number] = f"{name}:{count}"
-            elif handle and not self._is_ours(launched) and not isinstance(statement, ast.Delete):
-                keys[number], handle = handle, ""
+                running, handles = tuple(handles) or running, []
+                keys[number] = f"{name}:{running[-1].rpartition(':')[2]}"
+                self.loops[keys[number]] = running
+            elif handles and not handles[-1].startswith((LOOPS, "nothing")) and not isinstance(statement, ast.Delete):
+                keys[number], handles = handles[-1], []
         return keys
-
-    def _is_ours(self, launched: str) -> bool:
-        """Whether a handle's names are kernels (a fused node that computes nothing has none)."""
-        return launched == "nothing" or all(name in self.codes for name in launched.split(", "))
 
 
 def _steps(

@@ -17,6 +17,9 @@ from torch.utils._ordered_set import OrderedSet
 from aten_backend.loop_level.kernel import GroupKernel
 from aten_backend.loop_level.switch import device_traits
 
+LOOPS = "loops_of_"
+"""How names of fused nodes begin. The kernels that run their loops have names of their own."""
+
 
 class Scheduling(SIMDScheduling):
     """One kernel a fused node, over its flat iteration space."""
@@ -63,7 +66,7 @@ class Scheduling(SIMDScheduling):
         """Note where the kernel comes from. The wrapper writes its source, when it is known which launches are one."""
         origins, details = get_kernel_metadata(node_schedule, V.graph.wrapper_code)
         kernel.comment = f"{origins}\n{details}"
-        return f"loops_of_{next(iter(kernel.features.scheduler_nodes())).get_name()}"
+        return f"{LOOPS}{next(iter(kernel.features.scheduler_nodes())).get_name()}"
 
     def codegen_sync(self) -> None:
         """Nothing: the wrapper waits where it must."""
