@@ -81,10 +81,11 @@ class Subject(Timed):
         return time.perf_counter() - started, [t.detach() for t in tensors(output)] + self._gradients()
 
     def _gradients(self) -> list[torch.Tensor]:
+        """Of every parameter. Where the loss does not depend on one, eager has none, and a compiled graph zeros."""
         if not self.case.train:
             return []
         parameters = self.fn.parameters()  # type: ignore[attr-defined]
-        return [parameter.grad.clone() for parameter in parameters if parameter.grad is not None]
+        return [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in parameters]
 
 
 def own(case: Case) -> Callable[..., Any]:
