@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,7 +76,8 @@ def test_an_interrupt_ends_all_and_keeps_rows(tmp_path, target):
     result = tmp_path / "result.json"
     command = [sys.executable, "-m", "aten_backend.cli", "compare", target("process").name, target("endless").name]
     command += ["--backends", "eager", "--rounds", "1", "--json", str(result)]
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL) as process:
+    how: dict[str, Any] = {"env": environment(), "stdout": subprocess.DEVNULL, "preexec_fn": interruptible}
+    with subprocess.Popen(command, **how) as process:
         while not (result.exists() and records.load(result).rows):
             time.sleep(0.2)
         started = children(process.pid)
@@ -84,6 +86,11 @@ def test_an_interrupt_ends_all_and_keeps_rows(tmp_path, target):
     assert len(started) == 2, "eager, and eager again"
     assert all(map(ends, started))
     assert [row.error for row in records.load(result).rows if "process" in row.workload] == ["", ""]
+
+
+def interruptible() -> None:
+    """What a shell starts in the background ignores interrupts, and so would what it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def environment() -> dict[str, str]:
