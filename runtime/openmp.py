@@ -15,18 +15,36 @@ import torch
 
 _ELEMENTS = 2**17  # ATen takes several threads from 2**15 on
 _CHOICES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-_lock = threading.Lock()
-_parked: list[threading.Thread] = []
+
+
+class _State:
+    """The team that this process has parked, if it has."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.parked: threading.Thread | None = None
+
+    def after_fork(self) -> None:
+        """The team stays with the parent, and another thread may have held the lock."""
+        self.lock, self.parked = threading.Lock(), None
+
+
+_state = _State()
+os.register_at_fork(after_in_child=_state.after_fork)
 
 
 def stop_spinning() -> None:
     """Once a process: park a team of OpenMP threads. Does nothing where the environment says how threads wait."""
-    with _lock:
-        if _parked or torch.get_num_threads() == 1 or any(choice in os.environ for choice in _CHOICES):
+    with _state.lock:
+        if (
+            _state.parked is not None
+            or torch.get_num_threads() == 1
+            or any(choice in os.environ for choice in _CHOICES)
+        ):
             return
         started = threading.Event()
-        _parked.append(threading.Thread(target=_park, args=(started,), name="xpu_aten parked OpenMP team", daemon=True))
-        _parked[0].start()
+        _state.parked = threading.Thread(target=_park, args=(started,), name="xpu_aten parked OpenMP team", daemon=True)
+        _state.parked.start()
         started.wait()
 
 

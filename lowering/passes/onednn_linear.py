@@ -66,8 +66,13 @@ def _is_dense(shape: tuple[Index, ...], strides: tuple[Index, ...]) -> bool:
 
 def _transposed(gm: GraphModule, matrix: Node) -> Node:
     """``matrix`` with its dimensions swapped: the weight of a linear layer, where it is that."""
-    if matrix.target in (aten.permute.default, aten.t.default):
+    if matrix.target is aten.t.default or (matrix.target is aten.permute.default and _swaps(matrix.args[1])):
         return matrix.args[0]
     result = gm.graph.call_function(aten.permute.default, (matrix, [1, 0]))
     result.meta.update(matrix.meta, val=aten.permute.default(graph.value_of(matrix), [1, 0]))
     return result
+
+
+def _swaps(dims: list[int]) -> bool:
+    """Whether a permutation of a matrix exchanges its dimensions: it may leave them."""
+    return [d % 2 for d in dims] == [1, 0]

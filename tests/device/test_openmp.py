@@ -42,7 +42,7 @@ def test_a_parked_team_ends_the_spinning():
 
 
 def test_the_environment_decides_first():
-    assert spent("openmp.stop_spinning(); assert not openmp._parked", GOMP_SPINCOUNT="0") < 0.5e-3
+    assert spent("openmp.stop_spinning(); assert openmp._state.parked is None", GOMP_SPINCOUNT="0") < 0.5e-3
 
 
 def test_a_team_is_parked_once_a_process():

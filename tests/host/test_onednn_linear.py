@@ -23,6 +23,9 @@ TAKEN: dict[str, tuple[Any, ...]] = {
     "linear": (torch.nn.functional.linear, X, W, B),
     "without a bias": (torch.nn.functional.linear, X, W),
     "an input's gradient": (torch.mm, X, W),
+    "a transposed weight": (lambda x, w: torch.mm(x, torch.permute(w, (-1, -2))), X, W),
+    "a permutation that leaves it": (lambda x, w: torch.mm(x, torch.permute(w, (-2, -1))), X, W),
+    "transposed twice": (lambda x, w: torch.mm(x, w.t().t()), X, W),
     "three dimensions": (torch.nn.functional.linear, X.view(4, 128, 512), W, B),
 }
 LEFT: dict[str, tuple[Any, ...]] = {
