@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -21,9 +22,10 @@ import models
 from aten_backend.comparison import backends as named
 from aten_backend.comparison import report, runner, sheets
 from aten_backend.comparison.records import Comparison, Row
-from aten_backend.comparison.workloads import Case, Workload
+from aten_backend.comparison.workloads import Workload, of_target
 
-CASES: dict[str, Callable[[], models.Case]] = {"BERT": models.bert, "ResNet-18": models.resnet}
+CASES = {"BERT": "bert", "ResNet-18": "resnet"}
+"""Names of models, and of the functions of `models.py` that make them."""
 COUNTS = ("kernels", "launches", "extern_calls", "fallback_nodes")
 
 NOTES = """\
@@ -53,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _measure(backends: Sequence[str], rounds: int, console: Console) -> Comparison:
-    workloads = [_workload(name, make) for name, make in CASES.items()]
+    workloads = [_workload(name, function) for name, function in CASES.items()]
     settings = runner.Settings(rounds=rounds)
     chosen = named.parse(tuple(backends))
     comparison = runner.new_comparison(settings, chosen)
@@ -70,12 +72,10 @@ def _measure(backends: Sequence[str], rounds: int, console: Console) -> Comparis
     return comparison
 
 
-def _workload(name: str, make: Callable[[], models.Case]) -> Workload:
-    def case() -> Case:
-        model, args = make()
-        return Case(model, (args,))
-
-    return Workload("demo", name, case)
+def _workload(name: str, function: str) -> Workload:
+    """As a target, so that each backend's process can make it for itself."""
+    target = of_target(f"{models.__file__}:{function}")
+    return dataclasses.replace(target, suite="demo", name=name)
 
 
 def _table(comparison: Comparison) -> Table:
@@ -110,8 +110,8 @@ def _cells(row: Row, eager: Row | None) -> list[str]:
 
 
 def _print_details(console: Console, comparison: Comparison) -> None:
-    for name, make in CASES.items():
-        lines = _left_to_aten(make) if named.OURS in comparison.backends else []
+    for name, function in CASES.items():
+        lines = _left_to_aten(function) if named.OURS in comparison.backends else []
         if lines:
             console.print(f"\n{name}: left to ATen by xpu_aten, and why", style="bold", highlight=False)
             console.print(escape("\n".join(lines)), highlight=False)
@@ -121,9 +121,9 @@ def _print_details(console: Console, comparison: Comparison) -> None:
             console.print(escape(row.error), highlight=False)
 
 
-def _left_to_aten(make: Callable[[], models.Case]) -> list[str]:
+def _left_to_aten(function: str) -> list[str]:
     """One line for each operator and reason of the nodes that were left to ATen."""
-    model, args = make()
+    model, args = getattr(models, function)()
     try:
         with torch.no_grad():
             externs = aten_backend.explain(model, *args).externs

@@ -16,7 +16,13 @@ from support import backend
 
 pytestmark = pytest.mark.models
 
-MATMULS = {"aten.mm.default", "aten.addmm.default", "aten.bmm.default", "aten.baddbmm.default"}
+MATMULS = {
+    "aten.mm.default",
+    "aten.addmm.default",
+    "aten.bmm.default",
+    "aten.baddbmm.default",
+    "mkldnn._linear_pointwise.default",
+}
 ATTENTION = {"aten._scaled_dot_product_flash_attention_for_cpu.default"}
 IRS = ("aten", "prims")
 
@@ -114,6 +120,6 @@ def test_prims_takes_no_more_kernels(name):
 @pytest.mark.parametrize("ir", IRS)
 def test_identical_layers_share_kernels(ir):
     kernels = [g.kernel for g in explained("bert", ir).groups]
-    normalisations = [k for k in kernels if kernels.count(k) > 1]
-    assert len(set(normalisations)) == 2, "one kernel for the normalisations, one for the GELUs"
-    assert len(normalisations) == 12
+    of_every_layer = {k for k in kernels if kernels.count(k) >= 4}
+    assert len(of_every_layer) == 2, "one kernel for the normalisations, one for the GELUs"
+    assert sum(k in of_every_layer for k in kernels) == 12
