@@ -12,7 +12,6 @@ from lowering.artifacts import KernelSource
 from .compiler import CompiledKernel
 from .devices import Device
 from .launcher import Kernel, build_kernel
-from .openmp import stop_spinning
 from .plan import LaunchPlan, Step, namespace
 from .staging import Staging, staged_text
 
@@ -52,8 +51,6 @@ def link_text(
 ) -> CompiledGraph:
     """The same from a plan's text; ``kernels`` has the source and the binary of each launch, in order."""
     built = []
-    if kernels and device is not None and device.traits.is_cpu:
-        stop_spinning()
     for source, binary in kernels:
         assert device is not None
         built.append(build_kernel(device, binary, source))
