@@ -80,11 +80,12 @@ def parse(names: list[str] | tuple[str, ...], again: bool = True) -> list[Backen
 @contextlib.contextmanager
 def caches_in(folder: Path) -> Iterator[None]:
     """Every compiler's cache in ``folder``, and nothing remembered in memory: an empty folder makes compiles cold."""
-    names = {"XPU_ATEN_CACHE_DIR": "xpu_aten", "TORCHINDUCTOR_CACHE_DIR": "torch", "TRITON_CACHE_DIR": "triton"}
+    names = {"TORCHINDUCTOR_CACHE_DIR": "torch", "TRITON_CACHE_DIR": "triton"}
     old = {name: os.environ.get(name) for name in names}
     os.environ.update({name: str(folder / part) for name, part in names.items()})
     try:
-        compiler_for(Options.parse()).start_over(SpirvCache())
+        # not by XPU_ATEN_CACHE_DIR: compilers with another folder are other processes, which would have to start first
+        compiler_for(Options.parse()).start_over(SpirvCache(folder / "xpu_aten"))
         if "torch._inductor" in sys.modules:
             inductor_code().clear_memory_caches()
         yield
@@ -94,7 +95,8 @@ def caches_in(folder: Path) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-        compiler_for(Options.parse()).start_over(SpirvCache())
+        options = Options.parse()
+        compiler_for(options).start_over(SpirvCache(options.cache_dir) if options.cache else None)
 
 
 @contextlib.contextmanager
