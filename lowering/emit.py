@@ -94,12 +94,14 @@ class Emitter:
         """Decode a work-item's position along a dimension; those that only fill up a work-group do nothing."""
         position = self._id(dimension)
         if self.schedule.overhangs[dimension]:
-            position, value = axes[0].name if len(axes) == 1 else f"id{dimension}", position
-            self.line(f"{position} = {value}")
-            self.line(f"if {position} < np.int64({self.index(product(a.size for a in axes))}):")
+            name = axes[0].name if len(axes) == 1 else f"id{dimension}"
+            self.line(f"{name} = {position}")
+            self.line(f"if {name} < np.int64({self.index(product(a.size for a in axes))}):")
             self.depth += 1
-        if len(axes) != 1 or position != axes[0].name:
-            self._decode(position, axes)
+            if len(axes) == 1:
+                return
+            position = name
+        self._decode(position, axes)
 
     def _row(self) -> str:
         """The position of a work-group's row, or of the one whose turn it is."""
