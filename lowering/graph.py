@@ -8,11 +8,15 @@ from typing import Any, TypeVar
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import optimization_hint
 
 from .index import Index
 from .symbols import to_index
 
 T = TypeVar("T")
+
+ABSORBED = "xpu_aten_absorbed"
+"""Where a node's meta has the names of further nodes of the captured graph that it computes."""
 
 
 def value_of(node: Node) -> Any:
@@ -48,6 +52,13 @@ def _layout_of(node: Node) -> tuple[tuple[Index, ...], tuple[Index, ...], Index]
     val = first_tensor(node)  # the results of a fused op that has several are of one shape
     assert val is not None, node
     return tuple(map(to_index, val.shape)), tuple(map(to_index, val.stride())), to_index(val.storage_offset())
+
+
+def bytes_hint(node: Node) -> int:
+    """Bytes of the tensor behind ``node`` at the sizes it was traced with; 0 where these depend on data, and for what
+    is no tensor."""
+    val = first_tensor(node)
+    return 0 if val is None else optimization_hint(val.numel(), fallback=0) * val.dtype.itemsize
 
 
 def _kept(node: Node, key: str, compute: Callable[[Node], T]) -> T:

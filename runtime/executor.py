@@ -9,6 +9,7 @@ from typing import Any
 
 from lowering.artifacts import KernelSource
 
+from . import parking
 from .compiler import CompiledKernel
 from .devices import Device
 from .launcher import Kernel, build_kernel
@@ -56,7 +57,8 @@ def link_text(
         built.append(build_kernel(device, binary, source))
     launches = [kernel.bind().launch for kernel in built]
     wait = device.wait if device is not None else lambda: None
-    run = executable(text, namespace(constants, launches, wait), built, device, name)
+    scope = {**namespace(constants, launches, wait), **parking.names(device)}
+    run = executable(text, scope, built, device, name)
     return CompiledGraph(name, text, constants, tuple(built), steps, device, run)
 
 
@@ -70,5 +72,7 @@ def executable(text: str, scope: dict[str, Any], kernels: Sequence[Kernel], devi
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)  # for tracebacks
     exec(compile(text, filename, "exec"), scope)
     call: Run = scope["call"] if staging is None else staging.starting(scope["call"])
+    if "park()" in text:
+        call = parking.ending(call)
     call._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd's mark for this convention
     return call

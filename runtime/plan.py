@@ -38,8 +38,14 @@ OUT_VARIANTS = {
 }
 """Structured ops whose ``out=`` form writes straight into the buffer that it is given."""
 
+PARKED_BYTES = 2**20
+"""Bytes that kernels touch, from which it pays to have OpenMP's threads sleep meanwhile."""
+
+SHARED_BYTES = 2**17
+"""Bytes from which an op of ATen's is taken to run on several threads: ``at::internal::GRAIN_SIZE`` float32."""
+
 _RESERVED = re.compile(
-    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|address|allocate|empty_strided|as_strided|_conj|_neg_view|wait|check|scratch\d+_\w+"
+    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|address|allocate|empty_strided|as_strided|_conj|_neg_view|wait|park|unpark|check|scratch\d+_\w+"
 )
 """Names that a plan uses for symbols, launches, constants and its own helpers: no node may take them."""
 
@@ -130,6 +136,8 @@ class Planner:
         self.scratch: dict[str, str] = {}
         self.externs = 0
         self.pending = False
+        self.spinning = False  # whether the last op of ATen's has left OpenMP's threads spinning
+        self.parked = False
         self.checks: list[tuple[int, int, Index]] = []
         self.retiring = self._last_uses()
         self.dead: list[str] = []
@@ -146,6 +154,7 @@ class Planner:
             if isinstance(step, Extern):
                 self._extern(step.node)
             else:
+                self._park(position)
                 self._group(step)
             steps.append(self._step(step, first + 2, len(self.launches) - launched))  # line 1 is the def
             self._retire()
@@ -159,7 +168,7 @@ class Planner:
         kernels = () if isinstance(step, Extern) else self.kernels[step]
         label = kernels[0].source.name if kernels else op_name(nodes[0])
         source = next((line for n in nodes if (line := user_line(n))), "")
-        names = tuple(n.name for n in nodes)
+        names = tuple(name for n in nodes for name in (n.name, *n.meta.get(graph.ABSORBED, ())))
         return Step(first, len(self.lines) + 1, label, names, source, launches, not isinstance(step, Extern))
 
     # ---- names -----------------------------------------------------------------------------------------------------
@@ -304,10 +313,28 @@ class Planner:
         self.launches.append(kernel)
         self.pending = True
 
+    def _park(self, position: int) -> None:
+        """Have OpenMP's threads sleep while the kernels up to the next op of ATen's run, if they would spin and it
+        pays."""
+        if self.spinning and not self.pending:
+            kernels: list[Kernel] = []
+            for step in self.partition.steps[position:]:
+                if isinstance(step, Extern):
+                    break
+                kernels += self.kernels[step]
+            nodes = [self.nodes[b.name] for kernel in kernels for b in kernel.buffers if b.scratch is None]
+            if sum(map(graph.bytes_hint, nodes)) >= PARKED_BYTES:
+                self.lines.append("park()")
+                self.parked = True
+            self.spinning = False
+
     def _wait(self) -> None:
         if self.pending:
             self.lines.append("wait()")
             self.pending = False
+        if self.parked:
+            self.lines.append("unpark()")
+            self.parked = False
 
     # ---- ATen ------------------------------------------------------------------------------------------------------
 
@@ -327,6 +354,7 @@ class Planner:
             self.lines.append(f"{self._name(node)} = {target}({', '.join(arguments)})")
         self._bind(node)
         self._unpack(node)
+        self.spinning |= max(map(graph.bytes_hint, (node, *node.all_input_nodes))) >= SHARED_BYTES
         for user in list(node.users):
             if user in self.partition.classes.host and not graph.is_getitem(user):
                 self._bind_host(user)
@@ -459,6 +487,10 @@ def check_error(error: torch.Tensor, checks: Sequence[tuple[int, int, int]]) -> 
         raise FAULTS[code].error(word >> SITE_BITS, dim, size)
 
 
+def _stay() -> None:
+    """``park`` and ``unpark`` where kernels run elsewhere than ATen's ops."""
+
+
 def namespace(
     constants: Mapping[str, Any], launches: Sequence[Callable[..., None]], wait: Callable[[], None]
 ) -> dict[str, Any]:
@@ -472,6 +504,8 @@ def namespace(
         "_conj": torch._conj,
         "_neg_view": torch._neg_view,
         "wait": wait,
+        "park": _stay,
+        "unpark": _stay,
         "check": check_error,
     }
     return {**names, **constants, **{f"k{i}": launch for i, launch in enumerate(launches)}}

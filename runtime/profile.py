@@ -17,7 +17,7 @@ from typing import Any
 
 from torch.profiler import record_function
 
-from . import devices
+from . import devices, parking
 from .executor import CompiledGraph, Run, executable
 from .libraries import syclinterface
 from .plan import Step, namespace
@@ -69,7 +69,7 @@ def _variant(graph: CompiledGraph, around: Around, submitted: Callable[[int], No
         kernels = tuple(dataclasses.replace(kernel, device=device) for kernel in kernels)
     launches = [kernel.bind(submitted).launch for kernel in kernels]
     wait = device.wait if device is not None else lambda: None
-    scope = {**namespace(graph.constants, launches, wait), "around": around}
+    scope = {**namespace(graph.constants, launches, wait), **parking.names(graph.device), "around": around}
     return executable(marked(graph.text, graph.steps), scope, graph.kernels, graph.device, f"{graph.name} marked")
 
 
