@@ -23,7 +23,7 @@ def alternatives(launch: tuple[Phase, ...], traits: Traits) -> dict[str, tuple[t
     for name, schedule in _schedules(first, traits).items():
         solo = schedule.solo or schedule.lanes
         rest = [dataclasses.replace(p, schedule=_with_lanes(p.schedule, solo)) for p in later]
-        if not later or schedule.has_lanes:
+        if not later or (schedule.has_lanes and not any(isinstance(s, ir.Scan) for p in later for s in p.group.body)):
             found[name] = ((Phase(first.group, schedule), *rest),)
     return found
 

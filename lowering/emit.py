@@ -269,6 +269,8 @@ class Emitter:
             self._update(statement)
         elif isinstance(statement, ir.Check):
             self._check(position, statement)
+        elif isinstance(statement, ir.Scan) and self.schedule.lanes > 1:
+            self._shared_scan(position, statement)
         elif isinstance(statement, ir.Scan):
             self._accumulate(position, f"a{position}")
             self.text[position] = f"{'p' if statement.fn.startswith('arg') else 'a'}{position}"
@@ -381,6 +383,12 @@ class Emitter:
             self.line(f"p{position} = select(c, {place}, p{position})")
         else:
             self.line(f"{name} = {call_text(COMBINE[statement.fn], dtype, [name, value])}")
+
+    def _shared_scan(self, position: int, statement: ir.Scan) -> None:
+        """One turn of a sum that the lanes walk side by side."""
+        self.text[position], value = f"v{position}", self.text[statement.arg]
+        for name, found in (("v", f"group_scan_inclusive_add({value})"), ("a", f"group_add({value})")):
+            self.line(f"{name}{position} = {call_text('add', statement.dtype, [f'a{position}', found])}")
 
     def _column(self) -> str:
         """The position of the current column among the cols, in their original order."""

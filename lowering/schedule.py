@@ -7,6 +7,7 @@ import enum
 import math
 
 from . import ir
+from .combine import group_type
 from .index import ONE, ZERO, Axis, Index, coefficient, floor_divide, index, product
 from .target import Traits
 
@@ -126,7 +127,9 @@ def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Sche
         dims = range_dims(rows)
         return in_work_groups(limited(Schedule(Mapping.FLAT, dims, (), tile=_tile(group, dims))), traits)
     loops = tuple(_by_stride(group, group.cols, stores_first=False) if not _is_ordered(group) else group.cols)
-    if chunk is None and (_rows_are_contiguous(group) or any(isinstance(s, (ir.Scan, ir.Update)) for s in group.body)):
+    if chunk is None and (
+        _rows_are_contiguous(group) or (_is_ordered(group) and not shares_scans(group, traits.lanes))
+    ):
         return in_work_groups(limited(Schedule(Mapping.SERIAL, range_dims(rows), loops)), traits)
     rows_a_group = 1 if chunk is not None else _rows_a_group(group, traits)
     return limited(Schedule(Mapping.ROWS, (tuple(group.rows),), loops, traits.lanes, chunk, rows_a_group=rows_a_group))
@@ -214,6 +217,20 @@ def _tile(group: ir.GroupIR, dims: tuple[tuple[Axis, ...], ...]) -> Axis | None:
 
 def _is_ordered(group: ir.GroupIR) -> bool:
     return any(isinstance(s, (ir.Scan, ir.Update)) for s in group.body)
+
+
+def shares_scans(group: ir.GroupIR, lanes: int) -> bool:
+    """Whether ``lanes`` work-items can walk a row of the group's scans side by side: SPIR-V has an instruction for
+    sums, and all have to be there in every turn."""
+    scans = [s for s in group.body if isinstance(s, ir.Scan)]
+    length = group.cols[-1].size.constant if group.cols else None
+    return (
+        lanes > 1
+        and length is not None
+        and length % lanes == 0
+        and not any(isinstance(s, ir.Update) for s in group.body)
+        and all(s.fn == "sum" and group_type(s.dtype) == s.dtype for s in scans)
+    )
 
 
 def _accesses(group: ir.GroupIR, *kinds: type[ir.Load] | type[ir.Store] | type[ir.Update]) -> list[Index]:

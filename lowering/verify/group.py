@@ -19,7 +19,7 @@ from ..dtypes import compute_name, element, is_float
 from ..index import ONE, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, index, product
 from ..partition import Group, Partition
 from ..scalars import FUNCTIONS, RESULT_BOOL
-from ..schedule import MAX_RANGE, Schedule
+from ..schedule import MAX_RANGE, Schedule, shares_scans
 from .errors import broken
 from .partition import differ_by_symbols
 
@@ -350,6 +350,8 @@ def verify_schedule(body: ir.GroupIR, schedule: Schedule) -> None:
     counts = any(isinstance(s, (ir.Scan, ir.Update)) for s in body.body)
     if any(isinstance(s, ir.Update) for s in body.body) and schedule.lanes > 1:
         broken("schedule", "updates are made in order, and several lanes share a row")
+    if counts and schedule.lanes > 1 and not shares_scans(body, schedule.lanes):
+        broken("schedule", f"a scan cannot be shared by {schedule.lanes} lanes")
     if counts and tuple(schedule.loops) != body.cols:
         broken("schedule", "positions count, and the cols are not walked in their order")
     if schedule.chunk is not None and (schedule.chunk not in rows or not schedule.loops):

@@ -62,3 +62,19 @@ def test_the_smallest_integer_by_minus_one(op, dtype):
 
 def test_a_correction_known_at_run_time_only():
     check(lambda x, c: x.var(1, correction=c), torch.randn(3, 4), 2, dynamic=True, fused=False)
+
+
+@pytest.mark.parametrize("length", (16, 48, 2048, 1000, 17, 1), ids=str)
+@pytest.mark.parametrize(
+    "dtype", (torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.int8, torch.bool), ids=str
+)
+def test_running_sums_of_contiguous_rows(length, dtype):
+    """Lanes share a row where it is whole turns long."""
+    x = torch.testing.make_tensor(5, 7, length, dtype=dtype, device="cpu", low=-3, high=3)
+    check(lambda t: (t.cumsum(-1), (t + t).cumsum(2).sum(1), t.t().cumsum(0) if t.dim() == 2 else t[0].cumsum(-1)), x)
+
+
+def test_running_sums_carry_infinities_and_nan_on():
+    x = torch.randn(4, 64)
+    x[0, 20], x[1, 33], x[2, 3], x[2, 40] = float("inf"), float("nan"), float("inf"), -float("inf")
+    check(lambda t: t.cumsum(-1), x)
