@@ -10,13 +10,15 @@ from types import MappingProxyType
 import torch.fx
 from torch.fx import GraphModule
 
-from . import onednn_linear, split_bias, take_parts, write_in_place
+from . import drop_copies, onednn_linear, recompose, split_bias, take_parts, write_in_place
 
 logger = logging.getLogger(__name__)
 
 Pass = Callable[[GraphModule], int]
 
 PASSES: dict[str, Pass] = {
+    "drop_copies": drop_copies.run,
+    "recompose": recompose.run,
     "onednn_linear": onednn_linear.run,
     "split_bias": split_bias.run,
     "take_parts": take_parts.run,

@@ -90,7 +90,7 @@ def test_what_is_left_to_aten(ir):
 def test_what_runs_in_kernels():
     bert = [op for g in explained("bert", "aten").groups for op in g.ops]
     assert bert.count("aten.embedding.default") == 3
-    assert bert.count("aten.gelu.default") == 4
+    assert bert.count("aten.gelu.default") == 0, "each is the epilogue of a matmul"
     assert bert.count("aten.var_mean.correction") == 9
     resnet = [op for g in explained("resnet", "aten").groups for op in g.ops]
     assert resnet.count("aten.relu.default") == 17
@@ -112,8 +112,9 @@ def test_softmax_of_attention_written_out():
 @pytest.mark.parametrize("name", ["bert", "resnet"])
 def test_prims_takes_no_more_kernels(name):
     aten, prims = (explained(name, ir) for ir in IRS)
-    assert len(prims.groups) <= len(aten.groups)
-    assert len({g.kernel for g in prims.groups}) <= len({g.kernel for g in aten.groups})
+    gelus = 4 if name == "bert" else 0  # spelled out in prims, so that they are no epilogue there
+    assert len(prims.groups) <= len(aten.groups) + gelus
+    assert len({g.kernel for g in prims.groups}) <= len({g.kernel for g in aten.groups}) + bool(gelus)
     assert len(prims.externs) <= len(aten.externs)
 
 
@@ -121,5 +122,5 @@ def test_prims_takes_no_more_kernels(name):
 def test_identical_layers_share_kernels(ir):
     kernels = [g.kernel for g in explained("bert", ir).groups]
     of_every_layer = {k for k in kernels if kernels.count(k) >= 4}
-    assert len(of_every_layer) == 2, "one kernel for the normalisations, one for the GELUs"
-    assert sum(k in of_every_layer for k in kernels) == 12
+    assert len(of_every_layer) == (2 if ir == "prims" else 1), "one for the normalisations; in prims one for the GELUs"
+    assert sum(k in of_every_layer for k in kernels) == (12 if ir == "prims" else 8)
