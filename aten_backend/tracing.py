@@ -9,18 +9,22 @@ from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
-from lowering.decompose import decompositions
+from lowering.decompose import Table, decompositions
 
 COMPILERS = {"fw_compiler": "forward", "bw_compiler": "backward", "inference_compiler": "inference"}
 """AOTAutograd's arguments, and the kinds of graph that it gives to each."""
 
 
 def aot_backend(
-    compiler: Callable[[str], Callable[..., Any]], ir: str, joint: Callable[[GraphModule], object] = lambda gm: None
+    compiler: Callable[[str], Callable[..., Any]],
+    ir: str,
+    joint: Callable[[GraphModule], object] = lambda gm: None,
+    table: Table | None = None,
 ) -> Callable[..., Any]:
     """A TorchDynamo backend that gives each graph, decomposed to ``ir``, to the ``compiler`` of its kind: "forward",
-    "backward" or "inference". ``joint`` is shown each graph of forward and backward before it is cut in two. Writes to
-    inputs stay in the graphs: the lowering makes them where the values are computed."""
+    "backward" or "inference". ``joint`` is shown each graph of forward and backward before it is cut in two. ``table``
+    has decompositions to take instead of those of ``ir``. Writes to inputs stay in the graphs: the lowering makes them
+    where the values are computed."""
 
     def cut(both: GraphModule, *args: Any, **kwargs: Any) -> Any:
         joint(both)
@@ -28,7 +32,7 @@ def aot_backend(
 
     return aot_autograd(
         **{name: compiler(kind) for name, kind in COMPILERS.items()},
-        decompositions=decompositions(ir),
+        decompositions=decompositions(ir) if table is None else dict(table),
         partition_fn=cut,
         keep_inference_input_mutations=True,
     )

@@ -55,11 +55,20 @@ def link_text(
     for source, binary in kernels:
         assert device is not None
         built.append(build_kernel(device, binary, source))
-    launches = [kernel.bind().launch for kernel in built]
-    wait = device.wait if device is not None else lambda: None
-    scope = {**namespace(constants, launches, wait), **parking.names(device)}
-    run = executable(text, scope, built, device, name)
+    run = executable(text, names(constants, built, device), built, device, name)
     return CompiledGraph(name, text, constants, tuple(built), steps, device, run)
+
+
+def names(
+    constants: Mapping[str, Any],
+    kernels: Sequence[Kernel],
+    device: Device | None,
+    submitted: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """The globals of a plan's text that launches ``kernels`` on ``device``; ``submitted`` as in ``Kernel.bind``."""
+    launches = [kernel.bind(submitted).launch for kernel in kernels]
+    wait = device.wait if device is not None else lambda: None
+    return {**namespace(constants, launches, wait), **parking.names(device)}
 
 
 def executable(text: str, scope: dict[str, Any], kernels: Sequence[Kernel], device: Device | None, name: str) -> Run:

@@ -17,10 +17,10 @@ from typing import Any
 
 from torch.profiler import record_function
 
-from . import devices, parking
-from .executor import CompiledGraph, Run, executable
+from . import devices
+from .executor import CompiledGraph, Run, executable, names
 from .libraries import syclinterface
-from .plan import Step, namespace
+from .plan import Step
 
 WAIT = -1
 """The step that a plan's ``wait()`` counts as: ATen, or the caller, waits for kernels."""
@@ -67,9 +67,7 @@ def _variant(graph: CompiledGraph, around: Around, submitted: Callable[[int], No
     if device is not None and submitted is not None:
         device = devices.timed(device)
         kernels = tuple(dataclasses.replace(kernel, device=device) for kernel in kernels)
-    launches = [kernel.bind(submitted).launch for kernel in kernels]
-    wait = device.wait if device is not None else lambda: None
-    scope = {**namespace(graph.constants, launches, wait), **parking.names(graph.device), "around": around}
+    scope = {**names(graph.constants, kernels, device, submitted), "around": around}
     return executable(marked(graph.text, graph.steps), scope, graph.kernels, graph.device, f"{graph.name} marked")
 
 

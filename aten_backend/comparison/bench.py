@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 
 from aten_backend.comparison import flops, guards, memory
-from aten_backend.comparison.backends import EAGER, Backend, caches_in
+from aten_backend.comparison.backends import Backend, caches_in
 from aten_backend.comparison.distance import in_float64
-from aten_backend.comparison.graphs import measure as graphs
+from aten_backend.comparison.graphs.measure import Traced
 from aten_backend.comparison.records import GraphRow, Row, describe
 from aten_backend.comparison.subject import Subject, exact_results
 from aten_backend.comparison.workloads import Case, Workload
@@ -93,19 +93,25 @@ class Bench:
         gc.collect()
         return self._row
 
-    def graphs(
-        self, workload: Workload, backends: Sequence[Backend], rounds: int, seconds: float, folder: Path
-    ) -> list[GraphRow]:
-        """The workload's graphs given to each compiler directly, all of them here: ``graphs.measure``."""
-        self.end()
-        try:
+    def trace(self, workload: Workload, backends: Sequence[Backend], folder: Path) -> Row:
+        """Make the workload anew, with its graphs given to this compiler directly: the steps that follow are of that.
+
+        ``backends`` are all compilers that are given the same trace. What is compiled in this process is kept.
+        """
+        self._subject, self._row, self._folder = None, Row(workload.suite, workload.name, self.backend.name), folder
+        with _told_in(self._row), caches_in(folder):
             case = made(workload)
-            with torch.set_grad_enabled(case.train), caches_in(folder):
-                return graphs.measure(Subject(workload, case, Backend(EAGER)), backends, rounds, seconds)
-        except Exception as error:  # capturing failed: whatever tracing or the workload raises
-            return [GraphRow(workload.suite, workload.name, "all", "trace", describe(error))]
-        finally:
-            self.end()
+            with torch.set_grad_enabled(case.train):
+                subject = Traced(workload, case, self.backend, backends)
+                subject.row = self._row
+                subject.run()
+                self._subject = subject
+        return self._row
+
+    def graph_rows(self) -> list[GraphRow]:
+        """Of each graph, after ``trace``."""
+        assert isinstance(self._subject, Traced)
+        return self._subject.graph_rows()
 
     def _step(self, do: Callable[[Subject], object]) -> Row:
         subject = self._subject

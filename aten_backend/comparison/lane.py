@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from aten_backend.comparison.places import Place, ProcessEndedError
 from aten_backend.comparison.records import Row
 from aten_backend.comparison.timing import Timed
 from aten_backend.comparison.workloads import Workload
+
+START = "start"
+"""The folder of the caches that a process fills before its first workload."""
 
 
 class Lane(Timed):
@@ -39,6 +43,11 @@ class Lane(Timed):
             self.row = self.place.ask(do, *given)
         except ProcessEndedError as error:
             self.row.error = str(error)
+
+    def end(self) -> None:
+        """Have the process let go of the workload, also of one that failed."""
+        with contextlib.suppress(ProcessEndedError):
+            self.place.ask("end")
 
     def settle(self, repeats: int | None = None) -> int | None:
         self.ask("settle", repeats)

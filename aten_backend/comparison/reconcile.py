@@ -1,4 +1,4 @@
-"""The time of a run end to end beside that of its graphs alone, and what lies between."""
+"""The time of a program beside the times of its parts, and what lies between."""
 
 from __future__ import annotations
 
@@ -18,41 +18,42 @@ NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class Account:
-    """Seconds of one run. ``parts`` are scaled so that those of the graphs make ``graphs``, the time without clocks.
+    """Seconds of one run of a program whose graphs one compiler was given.
 
-    ``rest`` is what is left of ``end_to_end``, and zero where the graphs alone took longer than that.
+    ``whole`` is the run, and ``graphs`` its graphs, with no clock inside them. ``parts`` were measured each by itself,
+    in the same process and in rounds that took turns, and are not scaled; but ``rest`` is what they leave of ``whole``,
+    and below zero where they are more. ``end_to_end`` is torch.compile's own program, None where it was not timed.
     """
 
     label: str
     backend: str
-    end_to_end: float
+    end_to_end: float | None
+    whole: float
     graphs: float
     parts: dict[str, float]
 
     @property
     def explained(self) -> float:
-        """The parts together, as a share of the whole: 1 unless the graphs alone took longer than the whole."""
-        return sum(self.parts.values()) / self.end_to_end
+        """The measured parts together, without the rest, as a share of the whole."""
+        return 1 - self.parts["rest"] / self.whole
 
 
 def accounts(comparison: Comparison) -> list[Account]:
-    """For each backend and workload of which every graph was timed in parts."""
+    """For each compiler and workload of which every graph that ran was timed in parts."""
     found = []
-    for row in comparison.rows:
+    for row in comparison.traced:
         mine = [one for one in comparison.graphs if one.label == row.label and one.compiler == row.backend]
-        if mine and row.samples and all(one.samples and one.clocked_seconds for one in mine):
-            found.append(_account(row, mine))
+        ran = [one for one in mine if one.samples]
+        if row.samples and not row.error and not any(one.error for one in mine) and all(one.parts for one in ran):
+            found.append(_account(row, ran, comparison.row(row.label, row.backend)))
     return found
 
 
-def _account(row: Row, graphs: list[GraphRow]) -> Account:
-    end_to_end = statistics.median(row.samples)
-    parts = dict.fromkeys(NAMES, 0.0)
-    for one in graphs:
-        scale = statistics.median(one.samples) / (one.clocked_seconds or 1.0)
-        for name, seconds in one.parts.items():
-            parts[name] += seconds * scale
-    alone = sum(parts.values())
+def _account(row: Row, graphs: list[GraphRow], compiled: Row | None) -> Account:
+    whole = statistics.median(row.samples)
+    parts = {name: sum(one.parts[name] for one in graphs) for name in ("kernels", "aten", "host")}
     parts["guards"] = row.guard_seconds or 0.0
-    parts["rest"] = max(0.0, end_to_end - alone - parts["guards"])
-    return Account(row.label, row.backend, end_to_end, alone, parts)
+    parts["rest"] = whole - sum(parts.values())
+    end_to_end = statistics.median(compiled.samples) if compiled is not None and compiled.samples else None
+    alone = sum(statistics.median(one.samples) for one in graphs)
+    return Account(row.label, row.backend, end_to_end, whole, alone, parts)

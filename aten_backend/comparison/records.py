@@ -63,8 +63,9 @@ class StepRow:
 class GraphRow:
     """One compiler on one captured graph.
 
-    ``parts`` are seconds of kernels, ATen and host; ``clocked_seconds`` is the whole that they were taken from, which
-    clocks between the steps make a little longer than ``samples``.
+    All seconds are those of the graph within one run of the program. ``parts`` are kernels, ATen and host;
+    ``clocked_seconds`` is the whole that they were taken from, which clocks between the steps make a little longer than
+    ``samples``. ``digest`` is that of the captured graph.
     """
 
     suite: str
@@ -80,6 +81,7 @@ class GraphRow:
     clocked_seconds: float | None = None
     steps: list[StepRow] = dataclasses.field(default_factory=list)
     codes: dict[str, str] = dataclasses.field(default_factory=dict)
+    digest: str = ""
 
     @property
     def label(self) -> str:
@@ -89,7 +91,7 @@ class GraphRow:
 
 @dataclasses.dataclass
 class Comparison:
-    """A whole run: where it was made, how, and its rows."""
+    """A whole run: where it was made, how, and its rows. ``traced`` are the programs that ``graphs`` are of."""
 
     machine: dict[str, Any]
     versions: dict[str, str]
@@ -98,6 +100,7 @@ class Comparison:
     created: str = ""
     peaks: dict[str, float] = dataclasses.field(default_factory=dict)
     rows: list[Row] = dataclasses.field(default_factory=list)
+    traced: list[Row] = dataclasses.field(default_factory=list)
     graphs: list[GraphRow] = dataclasses.field(default_factory=list)
 
     def row(self, label: str, backend: str) -> Row | None:
@@ -154,11 +157,12 @@ def from_json(text: str) -> Comparison:
     schema = data.pop("schema")
     if schema not in _READABLE:
         raise RecordError(f"schema {schema!r} is none of those that this version reads, {_READABLE}.")
-    rows, graphs = data.pop("rows", None), data.pop("graphs", [])
-    if not isinstance(rows, list) or not isinstance(graphs, list):
+    rows, traced, graphs = data.pop("rows", None), data.pop("traced", []), data.pop("graphs", [])
+    if not all(isinstance(part, list) for part in (rows, traced, graphs)):
         raise RecordError("it has no list of rows.")
     try:
-        return Comparison(**data, rows=[_row(row) for row in rows], graphs=[_graph(row) for row in graphs])
+        data |= {"rows": [*map(_row, rows)], "traced": [*map(_row, traced)], "graphs": [*map(_graph, graphs)]}
+        return Comparison(**data)
     except TypeError as error:
         raise RecordError(f"it does not follow the schema ({error}).") from error
 

@@ -8,18 +8,15 @@ import datetime
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from aten_backend.comparison import machine
-from aten_backend.comparison.backends import EAGER, Backend
-from aten_backend.comparison.lane import Lane
+from aten_backend.comparison.backends import Backend
+from aten_backend.comparison.graphs import rounds
+from aten_backend.comparison.lane import START, Lane
 from aten_backend.comparison.places import Apart, Here, Place, ProcessEndedError
 from aten_backend.comparison.records import Comparison, GraphRow, RecordError, Row, misfits
 from aten_backend.comparison.timing import interleave
 from aten_backend.comparison.workloads import Workload
-
-START = "start"
-"""The folder of the caches that a process fills before its first workload."""
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, and how much was done since the last call, in units of a workload's weight."""
@@ -61,6 +58,7 @@ def resume(comparison: Comparison, old: Comparison) -> None:
         complete = {row.backend for row in rows} >= set(comparison.settings["backends"])
         if complete and not any(row.interrupted for row in rows):
             comparison.rows += rows
+            comparison.traced += [row for row in old.traced if row.label == label]
             comparison.graphs += [row for row in old.graphs if row.label == label]
 
 
@@ -88,42 +86,35 @@ def run(
                         measurement.measure()
                     finally:
                         comparison.rows += measurement.rows
+                        comparison.traced += measurement.traced
                         comparison.graphs += measurement.graphs
                         save()
         except KeyboardInterrupt:
             raise Interrupted from None
 
 
-@dataclasses.dataclass(frozen=True)
-class Places:
-    """Where each backend is measured, and where one trace is given to all compilers."""
-
-    backends: Sequence[tuple[Backend, Place]]
-    graphs: Place | None
+Places = Sequence[tuple[Backend, Place]]
+"""Where each backend is measured."""
 
 
 @contextlib.contextmanager
 def _places(backends: Sequence[Backend], settings: Settings) -> Iterator[Places]:
     """All processes, which end with the run: by themselves, or at once when something is raised."""
     place: Callable[[Backend], Place] = Apart if settings.isolated else Here
-    opened: list[Place] = []
-
-    def opened_for(backend: Backend) -> Place:
-        opened.append(place(backend))
-        return opened[-1]
-
+    opened: list[tuple[Backend, Place]] = []
     patience: dict[str, float] = {"patience": 0.0}
     try:
-        pairs = [(backend, opened_for(backend)) for backend in backends]
-        yield Places(pairs, opened_for(Backend(EAGER)) if settings.graphs else None)
+        for backend in backends:
+            opened.append((backend, place(backend)))
+        yield opened
         patience = {}
     finally:
-        for one in opened:
+        for _, one in opened:
             one.close(**patience)
 
 
 def _start(places: Places, folder: Path, progress: Progress) -> None:
-    for backend, place in places.backends:
+    for backend, place in places:
         progress(f"starting {backend.name}", 0)
         with contextlib.suppress(ProcessEndedError):  # each workload starts it again, and has the error in its row
             place.start(folder)
@@ -132,7 +123,7 @@ def _start(places: Places, folder: Path, progress: Progress) -> None:
 def _peaks(places: Places) -> dict[str, float]:
     """What the machine can do, as the first process finds it; nothing where that one ended."""
     try:
-        found: dict[str, float] = places.backends[0][1].ask("peaks")
+        found: dict[str, float] = places[0][1].ask("peaks")
         return found
     except ProcessEndedError:
         return {}
@@ -145,11 +136,12 @@ class Measurement:
         self, workload: Workload, settings: Settings, places: Places, folder: Path, progress: Progress
     ) -> None:
         self.workload, self.settings, self.places, self.folder = workload, settings, places, folder
+        self.traced: list[Row] = []
         self.graphs: list[GraphRow] = []
         self._lanes: list[Lane] = []
         self._tell = progress
         # Compiling takes most of the time: cold counts three times as much as warm, and the rounds as much as warm.
-        compiles = len(places.backends)
+        compiles = len(places)
         self._unit = workload.weight / (3 * compiles + (0 if settings.counts_only else compiles + 1))
 
     @property
@@ -165,16 +157,16 @@ class Measurement:
                 self._compile_warm()
                 self._time()
             for lane in self._lanes:
-                lane.ask("end")
-            if self.places.graphs is not None:
-                self._measure_graphs(self.places.graphs)
+                lane.end()
+            if self.settings.graphs:
+                self._measure_graphs()
         except KeyboardInterrupt:
             for row in self.rows:
                 row.interrupted = True
             raise
 
     def _compile_cold(self) -> None:
-        for backend, place in self.places.backends:
+        for backend, place in self.places:
             lane = Lane(self.workload, backend, place)
             lane.start(self.folder / START)
             self._say(lane, "float64", 0)
@@ -204,14 +196,11 @@ class Measurement:
         for lane in usable:
             lane.ask("weigh")
 
-    def _measure_graphs(self, place: Place) -> None:
+    def _measure_graphs(self) -> None:
         """The workload's graphs given to each compiler directly. What fails here is told beside what was measured."""
-        self._tell(f"{self.workload.label}: graphs", 0)
-        rounds = 0 if self.settings.counts_only else self.settings.rounds
-        backends = [backend for backend, _ in self.places.backends]
-        given: tuple[Any, ...] = (self.workload, backends, rounds, self.settings.seconds, self.folder / "graphs")
-        try:
-            place.start(self.folder / START)
-            self.graphs = place.ask("graphs", *given)
-        except ProcessEndedError as error:
-            self.graphs = [GraphRow(self.workload.suite, self.workload.name, "all", "trace", str(error))]
+        settings, label = self.settings, self.workload.label
+        number = 0 if settings.counts_only else settings.rounds
+        self.traced, self.graphs = rounds.measure(
+            self.workload, self.places, number, settings.seconds, self.folder / "graphs",
+            lambda what: self._tell(f"{label}: {what}", 0),
+        )  # fmt: skip

@@ -170,8 +170,9 @@ def _graphs(comparison: Comparison) -> Sheet:
     headings = ("workload", "graph", "compiler", "nodes", "kernels", "ATen", "compile s", "ms", "kernels ms", "ATen ms",
                 "host ms", "parts / whole", "remark")  # fmt: skip
     notes = (
-        "Graphs after AOTAutograd, traced once, each given to every compiler: for Inductor from its lowering on.",
-        "ms: median of interleaved rounds. Its parts are timed in rounds of their own, with clocks between the steps.",
+        "Graphs after AOTAutograd, of one trace, each given to every compiler: for Inductor from its lowering on.",
+        "ms: the graph within one run of its program, median of interleaved rounds. Its parts come from further runs "
+        "in each round, with clocks between the steps.",
     )
     return Sheet("One trace for all", headings, tuple(map(_graph_row, comparison.graphs)), 3, notes)
 
@@ -196,17 +197,19 @@ def _graph_row(row: GraphRow) -> tuple[str, ...]:
 
 def _accounts(comparison: Comparison) -> Sheet:
     rows = tuple(
-        (one.label, one.backend, _milliseconds(one.end_to_end), _milliseconds(one.graphs),
-         _milliseconds(one.parts["guards"]), _milliseconds(one.parts["rest"]), f"{one.explained:.2f}")
+        (one.label, one.backend, _milliseconds(one.end_to_end), _milliseconds(one.whole), _milliseconds(one.graphs),
+         *(_milliseconds(one.parts[name]) for name in reconcile.NAMES), f"{one.explained:.2f}")
         for one in reconcile.accounts(comparison)
     )  # fmt: skip
     notes = (
-        "End to end is what torch.compile's function takes; graphs is the sum over its graphs, run alone.",
-        "The rest: AOTAutograd's wrappers, autograd, Python. Explained is above 1 where the graphs alone took longer, "
-        "as Inductor's may: end to end it has its own decompositions and passes.",
+        "Whole: the program whose graphs these are. Graphs: their part of it. Both without clocks inside the graphs.",
+        "Kernels, ATen, host and guards are measured each by itself, in runs of the same program in the same process; "
+        "explained is their sum over the whole. The rest (AOTAutograd's wrappers, autograd, Python) is not measured.",
+        "torch.compile: the backend's own program. Inductor's has its own decompositions and passes.",
     )
-    headings = ("workload", "backend", "end to end ms", "graphs ms", "guards ms", "rest ms", "explained")
-    return Sheet("End to end, and graphs alone", headings, rows, 2, notes if rows else ())
+    headings = ("workload", "backend", "torch.compile ms", "whole ms", "graphs ms", "kernels ms", "ATen ms", "host ms",
+                "guards ms", "rest ms", "explained")  # fmt: skip
+    return Sheet("The whole and its parts", headings, rows, 2, notes if rows else ())
 
 
 def _blocks(comparison: Comparison) -> Sheet:

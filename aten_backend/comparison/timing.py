@@ -48,16 +48,20 @@ class Timed:
 
         Untimed ones come first, until caches, cores and this process's own threads are as in steady use.
         """
-        run, repeats = self.run, self.row.repeats
         gc.disable()
         try:
-            _until_steady(run)
-            started = time.perf_counter()
-            for _ in range(repeats):
-                run()
-            self.row.samples.append((time.perf_counter() - started) / repeats)
+            _until_steady(self.run)
+            self.row.samples.append(self.timed())
         finally:
             gc.enable()
+
+    def timed(self) -> float:
+        """Seconds of one run, the mean of as many as make a sample."""
+        run, repeats = self.run, self.row.repeats
+        started = time.perf_counter()
+        for _ in range(repeats):
+            run()
+        return (time.perf_counter() - started) / repeats
 
 
 def _until_steady(run: Callable[[], Any]) -> None:

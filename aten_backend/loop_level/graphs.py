@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from torch._guards import TracingContext
 from torch._inductor import config, debug
 from torch._inductor.compile_fx import compile_fx_inner
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.graph import GraphLowering
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from aten_backend.comparison.graphs.steps import ATEN, KERNEL, WAIT, Built, Clock, Step, timed
 from aten_backend.loop_level.backend import compile_graph, start
@@ -62,6 +63,7 @@ def _compile(
         seen.append((module, dict(debug._inductor_triton_kernel_to_post_grad_node_info)))
         return module
 
+    _keep_strides(gm, kind)
     names = {str(node.name): str(getattr(node.target, "_opname", "")) for node in gm.graph.nodes}
     with (
         config.patch({"trace.provenance_tracking_level": 1, "force_disable_caches": True}),
@@ -79,6 +81,21 @@ def _compile(
         return Built(run)
     module, origins = seen[-1]
     return _built(run, module, reader(Path(module.__file__).read_text(encoding="utf-8")), origins, names)
+
+
+def _keep_strides(gm: GraphModule, kind: str) -> None:
+    """Mark, as Inductor's own entry does, the results that leave the program and so must lie as eager's: AOTAutograd
+    makes views of them. What a forward graph saves for its backward graph may lie as it likes."""
+    output = gm.graph.output_node()
+    results = output.args[0]
+    assert isinstance(results, (list, tuple))
+    seen = len(results)
+    context = TracingContext.try_get()
+    if kind == "forward" and context is not None and context.fw_metadata is not None:
+        seen = context.fw_metadata.num_forward
+    if kind == "backward" and not config.bw_outputs_user_visible:
+        seen = 0
+    output.meta["user_visible_output_idxs"] = [n for n, one in enumerate(results[:seen]) if isinstance(one, Node)]
 
 
 def _built(

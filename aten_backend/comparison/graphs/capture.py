@@ -1,25 +1,24 @@
-"""Capturing graphs after AOTAutograd, with the inputs that they meet, and compiling each right there.
+"""A program whose graphs after AOTAutograd are given to one compiler directly, and can be told apart and exchanged.
 
 Compilers expect to be called by AOTAutograd: fake inputs, a tracing context, sizes as symbols. So they are called
-from within a compiler that AOTAutograd calls, all of them with a copy of the same graph; what runs is eager's.
+from within a compiler that AOTAutograd calls, with a copy of the graph, and what they make runs as part of the program.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
-from torch._dynamo.backends.common import aot_autograd
-from torch._functorch import config as functorch_config
-from torch._guards import TracingContext
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_map
 
 from aten_backend.comparison.graphs.steps import Built
+from aten_backend.tracing import aot_backend
 from lowering.decompose import Table
 
 Compile = Callable[[GraphModule, Sequence[Any], str], Built]
@@ -31,71 +30,88 @@ CAPTURED = "captured_name"
 
 @dataclasses.dataclass
 class Captured:
-    """A graph, what the compilers made of it or why they failed, and the real inputs of its first call."""
+    """A graph and what the compiler made of it; eager's, where it failed.
+
+    ``call`` is what runs, and may be exchanged for another of ``built``. ``seconds`` grows by what the calls take.
+    """
 
     name: str
     gm: GraphModule
-    built: dict[str, Built]
-    errors: dict[str, Exception]
-    compile_seconds: dict[str, float]
-    inputs: list[Any] | None = None
+    built: Built
+    error: Exception | None
+    compile_seconds: float
+    digest: str
+    call: Callable[[list[Any]], Any]
+    seconds: float = 0.0
+
+    def run(self, inputs: list[Any]) -> Any:
+        """Call with a list, which is emptied."""
+        started = time.perf_counter()
+        results = self.call(inputs)
+        self.seconds += time.perf_counter() - started
+        return results
 
 
 def capture(
-    fn: Callable[..., Any],
-    run: Callable[[Callable[..., Any]], Any],
-    compilers: Mapping[str, Compile],
-    table: Table,
-    dynamic: bool | None = None,
-) -> list[Captured]:
-    """Trace ``fn`` as ``run(compiled fn)`` calls it, forward and backward, and compile every graph with each compiler.
+    fn: Callable[..., Any], compiler: Compile, table: Table, dynamic: bool | None = None
+) -> tuple[Callable[..., Any], list[Captured]]:
+    """``fn`` through torch.compile, and the list that its graphs are added to as calls of it make them.
 
-    ``table`` has the decompositions, for everybody. A compiler that fails is in ``errors``.
+    ``table`` has the decompositions. A compiler that fails is the ``error`` of a graph that eager runs.
     """
     found: list[Captured] = []
 
-    def compiler(kind: str) -> Callable[[GraphModule, Sequence[Any]], Any]:
-        def compile_all(gm: GraphModule, inputs: Sequence[Any]) -> Any:
-            found.append(_compile_all(f"{len(found)} {kind}", gm, inputs, compilers))
-            return _eager(found[-1])
+    def of_kind(kind: str) -> Callable[[GraphModule, Sequence[Any]], Any]:
+        def compile_one(gm: GraphModule, inputs: Sequence[Any]) -> Any:
+            made = _captured(f"{len(found)} {kind}", gm, inputs, compiler)
+            found.append(made)
 
-        return compile_all
+            def run(inputs: list[Any]) -> Any:
+                return made.run(inputs)
 
-    backend = aot_autograd(
-        fw_compiler=compiler("forward"),
-        bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference"),
-        decompositions=dict(table),
-        partition_fn=min_cut_rematerialization_partition,
-    )
-    torch._dynamo.reset()
-    # Nothing is donated: the same inputs are used again and again.
-    with functorch_config.patch(donated_buffer=False):
-        run(torch.compile(fn, backend=backend, dynamic=dynamic))
-    return found
+            run._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd's mark for this convention
+            return run
+
+        return compile_one
+
+    return torch.compile(fn, backend=aot_backend(of_kind, "aten", table=table), dynamic=dynamic), found
 
 
-def _compile_all(name: str, gm: GraphModule, inputs: Sequence[Any], compilers: Mapping[str, Compile]) -> Captured:
+def compile_eager(gm: GraphModule, inputs: Sequence[Any], kind: str) -> Built:
+    """The graph as it is, by ATen's ops one after the other."""
+
+    def run(inputs: list[Any]) -> Any:
+        arguments = tuple(inputs)
+        inputs.clear()
+        return gm(*arguments)
+
+    return Built(run)
+
+
+def _captured(name: str, gm: GraphModule, inputs: Sequence[Any], compiler: Compile) -> Captured:
     for node in gm.graph.nodes:
         node.meta[CAPTURED] = node.name
-    captured = Captured(name, gm, {}, {}, {})
-    for compiler, compile_one in compilers.items():
-        started = time.perf_counter()
-        try:
-            # Inductor reports strides of results; those of what runs here are eager's.
-            with TracingContext.report_output_strides():
-                captured.built[compiler] = compile_one(copy.deepcopy(gm), inputs, name.partition(" ")[2])
-        except Exception as error:  # whatever a compiler raises: told, not hidden
-            captured.errors[compiler] = error
-        captured.compile_seconds[compiler] = time.perf_counter() - started
-    return captured
+    kind = name.partition(" ")[2]
+    error = None
+    started = time.perf_counter()
+    try:
+        built = compiler(copy.deepcopy(gm), inputs, kind)
+    except Exception as raised:  # whatever a compiler raises: told, not hidden
+        built, error = compile_eager(gm, inputs, kind), raised
+    return Captured(name, gm, built, error, time.perf_counter() - started, digest(gm), built.run)
 
 
-def _eager(captured: Captured) -> Callable[..., Any]:
-    def run(*inputs: Any) -> Any:
-        if captured.inputs is None:
-            captured.inputs = [one.detach() if isinstance(one, torch.Tensor) else one for one in inputs]
-        return captured.gm(*inputs)
+def digest(gm: GraphModule) -> str:
+    """The same for graphs with the same calls, in order, of tensors of the same shapes and dtypes.
 
-    boxed: Callable[..., Any] = make_boxed_func(run)
-    return boxed
+    Without strides: a compiler chooses those of what its forward graph saves for its backward graph.
+    """
+    lines = [f"{node.op} {node.name} {node.target} {node.args} {node.kwargs} {_value(node)}" for node in gm.graph.nodes]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _value(node: Node) -> Any:
+    return tree_map(
+        lambda value: f"{value.dtype}{list(value.shape)}" if isinstance(value, torch.Tensor) else str(value),
+        node.meta.get("val"),
+    )

@@ -1,126 +1,138 @@
-"""The graphs of a workload, compiled by each compiler and timed side by side, as rows."""
+"""A workload as the program of its captured graphs, timed whole and in parts by one compiler, as rows."""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import statistics
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-
 from aten_backend.comparison.backends import EAGER, INDUCTOR, TWIN, Backend
-from aten_backend.comparison.graphs.capture import Captured, Compile, capture
+from aten_backend.comparison.graphs.capture import Captured, Compile, capture, compile_eager
 from aten_backend.comparison.graphs.ours import compile_ours
 from aten_backend.comparison.graphs.steps import ATEN, KERNEL, WAIT, Built
-from aten_backend.comparison.records import GraphRow, Row, StepRow, describe
+from aten_backend.comparison.records import GraphRow, StepRow, describe
 from aten_backend.comparison.subject import Subject
-from aten_backend.comparison.timing import Timed, interleave
+from aten_backend.comparison.workloads import Case, Workload
 from lowering.decompose import Table, decompositions
 from lowering.graph import is_getitem, view_source
 
-_PART_ROUNDS = 10
+
+def takes_graphs(backend: Backend) -> bool:
+    """Whether a backend can be given a graph: eager, ours at both levels, Inductor."""
+    return backend.name in (EAGER, INDUCTOR, TWIN) or (backend.is_ours and backend.options.get("ir", "aten") == "aten")
 
 
-def measure(subject: Subject, backends: Sequence[Backend], rounds: int, seconds: float) -> list[GraphRow]:
-    """A row for each captured graph and each compiler that can be given a graph: eager, ours at both levels,
-    Inductor.
+def _compiler(backend: Backend) -> Compile:
+    if backend.is_eager:
+        return compile_eager
+    if backend.is_ours:
+        return compile_ours
+    compilers: dict[str, Compile] = {TWIN: _loops().compile_twin, INDUCTOR: _loops().compile_inductor}
+    return compilers[backend.name]
 
-    ``subject`` is the workload in eager. ``rounds`` of zero times nothing.
+
+def _table(backends: Sequence[Backend]) -> Table:
+    """The decompositions of the trace: those that all of ``backends`` can start from."""
+    if any(backend.name in (INDUCTOR, TWIN) for backend in backends):
+        table: Table = _loops().trace_table()
+        return table
+    return decompositions("aten")
+
+
+def _loops() -> Any:
+    return importlib.import_module("aten_backend.loop_level.graphs")  # importing Inductor takes seconds
+
+
+@dataclasses.dataclass
+class _Kept:
+    """What was measured of a graph: seconds in one run of the program, a number for each round."""
+
+    samples: list[float] = dataclasses.field(default_factory=list)
+    parts: list[dict[str, float]] = dataclasses.field(default_factory=list)
+    steps: list[dict[str, float]] = dataclasses.field(default_factory=list)
+    """Kernels each by itself, and calls of ATen."""
+
+
+class Traced(Subject):
+    """The workload with its graphs compiled by one compiler, ``backends`` being all that are given the same trace.
+
+    Each sample is one of the program as it is, then one with clocks in the graphs' own code, then one in which each
+    kernel is waited for: all of them of whole runs, so that graphs meet the inputs, threads and memory that they meet
+    in the program.
     """
-    compilers, table = _compilers(backends)
-    rows = []
-    for graph in capture(subject.fn, subject.run_as, compilers, table, subject.case.dynamic):
-        built = {EAGER: Built(_boxed(graph)), **graph.built}
-        timed = [_Graph(_row(subject.row, graph, name, one), one, graph.inputs) for name, one in built.items()]
-        if rounds and graph.inputs is not None:
-            with torch.no_grad():
-                interleave(timed, rounds, seconds)
-                _parts([one for one in timed if one.built.timed is not None])
-        rows += [one.row for one in timed]
-        for name, error in graph.errors.items():
-            rows.append(GraphRow(subject.row.suite, subject.row.workload, graph.name, name, describe(error)))
-    return rows
 
+    def __init__(self, workload: Workload, case: Case, backend: Backend, backends: Sequence[Backend]) -> None:
+        super().__init__(workload, case, backend)
+        self._run, self.graphs = capture(self.fn, _compiler(backend), _table(backends), case.dynamic)
+        self._kept: dict[str, _Kept] = {}
 
-def _compilers(backends: Sequence[Backend]) -> tuple[dict[str, Compile], Table]:
-    """By name, with the decompositions of the trace: those that all of them can start from."""
-    found: dict[str, Compile] = {}
-    table = decompositions("aten")
-    for backend in backends:
-        if backend.is_ours and backend.options.get("ir", "aten") == "aten":
-            found[backend.name] = compile_ours
-        if backend.name in (INDUCTOR, TWIN):
-            loops = importlib.import_module("aten_backend.loop_level.graphs")  # importing Inductor takes seconds
-            found[backend.name] = loops.compile_twin if backend.name == TWIN else loops.compile_inductor
-            table = loops.trace_table()
-    return found, table
+    def timed(self) -> float:
+        seconds = self._with(lambda built: built.run)
+        for graph in self.graphs:
+            if graph.seconds:
+                self._of(graph).samples.append(graph.seconds / self.row.repeats)
+        self._with(lambda built: built.timed)
+        for graph in self._clocked():
+            self._of(graph).parts.append(self._by_kind(graph))
+            self._of(graph).steps.append(self._seconds(graph))
+        self._with(lambda built: built.alone)
+        for graph in self._clocked():
+            self._of(graph).steps[-1].update(self._seconds(graph))
+        for graph in self.graphs:
+            graph.call = graph.built.run
+        return seconds
 
+    def _with(self, choose: Callable[[Built], Callable[[list[Any]], Any] | None]) -> float:
+        """Seconds of one run with what ``choose`` takes of each graph, where there is such a thing."""
+        for graph in self.graphs:
+            graph.call, graph.seconds = choose(graph.built) or graph.built.run, 0.0
+            if graph.built.clock is not None:
+                graph.built.clock.seconds = {}
+        return super().timed()
 
-def _boxed(graph: Captured) -> Callable[[list[Any]], Any]:
-    def run(inputs: list[Any]) -> Any:
-        return graph.gm(*inputs)
+    def _clocked(self) -> list[Captured]:
+        """The graphs that have clocks and have just been run."""
+        return [graph for graph in self.graphs if graph.built.clock is not None and graph.seconds]
 
-    return run
+    def _of(self, graph: Captured) -> _Kept:
+        return self._kept.setdefault(graph.name, _Kept())
 
+    def _seconds(self, graph: Captured) -> dict[str, float]:
+        """Of each step in one run."""
+        assert graph.built.clock is not None
+        return {key: value / self.row.repeats for key, value in graph.built.clock.seconds.items()}
 
-def _row(row: Row, graph: Captured, compiler: str, built: Built) -> GraphRow:
-    calls = [node for node in graph.gm.graph.nodes if node.op == "call_function"]
-    # Views are no work, and whoever reads them may name them.
-    views = {node.name for node in calls if view_source(node) is not None or is_getitem(node)}
-    steps = [StepRow(s.kind, s.name, [node for node in s.nodes if node not in views]) for s in built.steps]
-    seconds = graph.compile_seconds.get(compiler)
-    return GraphRow(
-        row.suite, row.workload, graph.name, compiler, "", len(calls), seconds, steps=steps, codes=dict(built.codes)
-    )
+    def _by_kind(self, graph: Captured) -> dict[str, float]:
+        seconds, whole = self._seconds(graph), graph.seconds / self.row.repeats
+        kinds = {step.key: step.kind for step in graph.built.steps}
+        kernels = sum(value for key, value in seconds.items() if key == WAIT or kinds.get(key) == KERNEL)
+        aten = sum(value for key, value in seconds.items() if kinds.get(key) == ATEN)
+        return {"kernels": kernels, "aten": aten, "host": whole - kernels - aten}
 
+    def graph_rows(self) -> list[GraphRow]:
+        """A row for each graph."""
+        return [self._graph_row(graph) for graph in self.graphs]
 
-class _Graph(Timed):
-    def __init__(self, row: GraphRow, built: Built, inputs: list[Any] | None) -> None:
-        self.row: GraphRow = row
-        self.built = built
-        self.inputs = inputs or []
-
-    def run(self) -> Any:
-        return self.built.run(list(self.inputs))
-
-
-def _parts(subjects: Sequence[_Graph]) -> None:
-    """Kernels, ATen and host apart: medians over rounds of their own, since clocks between the steps cost time too."""
-    parts: dict[str, list[dict[str, float]]] = {}
-    alone: dict[str, list[Mapping[str, float]]] = {}
-    for _ in range(_PART_ROUNDS):
-        for subject in subjects:
-            name, built = subject.row.compiler, subject.built
-            parts.setdefault(name, []).append(_by_kind(subject))
-            assert built.alone is not None
-            alone.setdefault(name, []).append(_clocked(subject, built.alone)[1])
-    for subject in subjects:
-        row, built = subject.row, subject.built
-        mine = parts[row.compiler]
-        row.parts = {kind: statistics.median(one[kind] for one in mine) for kind in mine[0]}
-        row.clocked_seconds = statistics.median(sum(one.values()) for one in mine)
-        for number, step in enumerate(built.steps):
-            found = [one[step.key] for one in alone[row.compiler] if step.key in one]
-            row.steps[number].seconds = statistics.median(found) if found else None
-
-
-def _by_kind(subject: _Graph) -> dict[str, float]:
-    assert subject.built.timed is not None
-    whole, seconds = _clocked(subject, subject.built.timed)
-    kinds = {step.key: step.kind for step in subject.built.steps}
-    kernels = sum(value for key, value in seconds.items() if key == WAIT or kinds.get(key) == KERNEL)
-    aten = sum(value for key, value in seconds.items() if kinds.get(key) == ATEN)
-    return {"kernels": kernels, "aten": aten, "host": max(0.0, whole - kernels - aten)}
-
-
-def _clocked(subject: _Graph, call: Callable[[list[Any]], Any]) -> tuple[float, dict[str, float]]:
-    """Seconds of one call, and of its steps. An untimed call first takes caches and cores back."""
-    clock = subject.built.clock
-    assert clock is not None
-    call(list(subject.inputs))
-    clock.seconds = {}
-    started = time.perf_counter()
-    call(list(subject.inputs))
-    return time.perf_counter() - started, clock.seconds
+    def _graph_row(self, graph: Captured) -> GraphRow:
+        calls = [node for node in graph.gm.graph.nodes if node.op == "call_function"]
+        row = GraphRow(
+            self.row.suite, self.row.workload, graph.name, self.backend.name, nodes=len(calls), digest=graph.digest
+        )
+        if graph.error is not None:
+            row.error = describe(graph.error)
+            return row
+        # Views are no work, and whoever reads them may name them.
+        views = {node.name for node in calls if view_source(node) is not None or is_getitem(node)}
+        kept = self._of(graph)
+        row.compile_seconds = None if self.backend.is_eager else graph.compile_seconds
+        row.codes, row.repeats, row.samples = dict(graph.built.codes), self.row.repeats, kept.samples
+        for step in graph.built.steps:
+            found = [seconds[step.key] for seconds in kept.steps if step.key in seconds]
+            nodes = [node for node in step.nodes if node not in views]
+            row.steps.append(StepRow(step.kind, step.name, nodes, statistics.median(found) if found else None))
+        if kept.parts:
+            row.parts = {kind: statistics.median(one[kind] for one in kept.parts) for kind in kept.parts[0]}
+            row.clocked_seconds = statistics.median(sum(one.values()) for one in kept.parts)
+        return row

@@ -10,12 +10,13 @@ import torch
 from torch.fx import GraphModule, Node
 
 from aten_backend.comparison.graphs.capture import CAPTURED
-from aten_backend.comparison.graphs.steps import ATEN, KERNEL, WAIT, Built, Clock, Step, timed
+from aten_backend.comparison.graphs.steps import ATEN, KERNEL, WAIT, Built, Clock, Step, clocked
 from aten_backend.observe import StageRunner, observers, watching
 from aten_backend.options import Options
 from aten_backend.pipeline import compile_graph
 from lowering import graph
 from lowering.partition import Group
+from runtime.executor import CompiledGraph, Run, executable, names
 
 
 def compile_ours(gm: GraphModule, inputs: Sequence[Any], kind: str, ir: str = "aten") -> Built:
@@ -25,19 +26,23 @@ def compile_ours(gm: GraphModule, inputs: Sequence[Any], kind: str, ir: str = "a
     with watching(lambda stage, artefact, seconds: seen.__setitem__(stage, artefact)):
         compiled = compile_graph(gm, options, StageRunner(observers(options)))
     assert compiled.graph is not None
-    run = compiled.graph.run
     definition = ast.parse(compiled.graph.text).body[-1]
     assert isinstance(definition, ast.FunctionDef)
-    scope, constants = run.__globals__, compiled.constants
+    constants = compiled.constants
     keys = {number: key for number, one in enumerate(definition.body) if (key := _key(one, constants)) is not None}
     steps = _in_order((*_kernels(seen), *_externs(seen, keys)), keys)
     codes = {kernel.source.name: kernel.source.text for kernel in seen["plan"].kernels}
-    if scope.get("call") is not run:  # arguments are staged through the device's memory around the plan
-        return Built(run, steps=steps, codes=codes)
-    clock = Clock()
     launches = {number: key for number, key in keys.items() if key.startswith("k")}
-    alone = timed(definition, scope, launches, clock, extra=("wait()",))
-    return Built(run, timed(definition, scope, keys, clock), alone, clock, steps, codes)
+    clock = Clock()
+    every = _variant(compiled.graph, clocked(definition, keys), clock)
+    alone = _variant(compiled.graph, clocked(definition, launches, extra=("wait()",)), clock)
+    return Built(compiled.graph.run, every, alone, clock, steps, codes)
+
+
+def _variant(compiled: CompiledGraph, text: str, clock: Clock) -> Run:
+    """``compiled`` with another text, run as its own is: arguments staged, OpenMP's threads awake at the end."""
+    scope = {**names(compiled.constants, compiled.kernels, compiled.device), "_clock": clock}
+    return executable(text, scope, compiled.kernels, compiled.device, f"{compiled.name} timed")
 
 
 def _key(statement: ast.stmt, constants: Mapping[str, Any]) -> str | None:

@@ -51,17 +51,9 @@ class Clock:
         self.seconds[key] = self.seconds.get(key, 0.0) + time.perf_counter() - self._started
 
 
-def timed(
-    definition: ast.FunctionDef,
-    scope: Mapping[str, Any],
-    keys: Mapping[int, str],
-    clock: Clock,
-    extra: Sequence[str] = (),
-) -> Callable[..., Any]:
-    """``definition`` with a clock around the statements of its body whose numbers are in ``keys``.
-
-    ``extra`` is timed with each of them, behind it. ``scope`` has its globals, and is not changed.
-    """
+def clocked(definition: ast.FunctionDef, keys: Mapping[int, str], extra: Sequence[str] = ()) -> str:
+    """The text of ``call``: ``definition`` with a clock around the statements of its body whose numbers are in
+    ``keys``. ``extra`` is timed with each of them, behind it. The global ``_clock`` is a Clock."""
     body: list[ast.stmt] = []
     for number, statement in enumerate(definition.body):
         if number not in keys:
@@ -73,8 +65,18 @@ def timed(
     arguments = ast.parse("def call(): pass").body[0]
     assert isinstance(arguments, ast.FunctionDef)
     arguments.args, arguments.body = definition.args, body
-    module = ast.fix_missing_locations(ast.Module([arguments], []))
+    return ast.unparse(ast.fix_missing_locations(ast.Module([arguments], []))) + "\n"
+
+
+def timed(
+    definition: ast.FunctionDef,
+    scope: Mapping[str, Any],
+    keys: Mapping[int, str],
+    clock: Clock,
+    extra: Sequence[str] = (),
+) -> Callable[..., Any]:
+    """What ``clocked`` makes, with the globals of ``scope``, which is not changed."""
     names = {**scope, "_clock": clock}
-    exec(compile(module, "<timed graph>", "exec"), names)
+    exec(compile(clocked(definition, keys, extra), "<timed graph>", "exec"), names)
     call: Callable[..., Any] = names["call"]
     return call

@@ -16,21 +16,22 @@ _SHOWN = 6
 
 
 def parts(comparison: Comparison) -> str:
-    """Where the time of a run goes: end to end, as the sum of its parts."""
+    """Where the time of a run goes: the parts of each program, and the rest where they leave one."""
     found = {(one.label, one.backend): one for one in reconcile.accounts(comparison)}
     if not found:
         return ""
-    scale = svg.from_zero((sum(one.parts.values()) * 1e3 for one in found.values()), " ms")
+    drawn = {key: {name: part * 1e3 for name, part in one.parts.items() if part >= 0} for key, one in found.items()}
+    scale = svg.from_zero((sum(parts.values()) for parts in drawn.values()), " ms")
 
     def bars(row: Row) -> list[Bar]:
         one = found.get((row.label, row.backend))
         if one is None:
             return []
-        drawing = plots.stack({name: part * 1e3 for name, part in one.parts.items()}, scale, row, "parts")
-        label = f"{row.label}, {row.backend}: {one.end_to_end * 1e3:.3f} ms end to end; " + "; ".join(
+        drawing = plots.stack(drawn[row.label, row.backend], scale, row, "parts")
+        label = f"{row.label}, {row.backend}: {one.whole * 1e3:.3f} ms; " + "; ".join(
             f"{reconcile.NAMES[name]} {part * 1e3:.3f} ms" for name, part in one.parts.items()
         )
-        return [Bar(row.backend, "", drawing, f"{one.end_to_end * 1e3:.2f} ms", label)]
+        return [Bar(row.backend, "", drawing, f"{one.whole * 1e3:.2f} ms", label)]
 
     legend = {f"phase-{name}": what for name, what in reconcile.NAMES.items()}
     return plots.chart("plot-parts", comparison, scale, bars, legend)

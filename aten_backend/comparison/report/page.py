@@ -71,7 +71,8 @@ _ROOF = (
 
 _PARTS = (
     "The graphs that AOTAutograd traces were given to each compiler directly, and their kernels, calls of ATen and "
-    "Python timed apart. What a run takes beyond that, end to end, is Dynamo's guards and the wrappers around graphs."
+    "Python timed apart, while the program ran that they are of; Dynamo's guards too. The rest is what these leave of "
+    "the time of that program: wrappers around graphs, autograd. Where they are more than it, there is no rest."
 )
 _KERNELS = (
     "Both compilers were given the same graph. Each line has the kernels and calls of ATen of both sides that compute "
