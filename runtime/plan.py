@@ -441,14 +441,12 @@ class Planner:
                 if node in seen:
                     continue
                 seen.add(node)
-                base = graph.storage_base(node) if graph.is_tensor(node) else node
-                last[base] = position
-                last[node] = position
+                base, *behind = graph.holders(node) if graph.is_tensor(node) else (node,)
+                last.update(dict.fromkeys((base, *behind, node), position))
                 if base in self.partition.classes.inline:
                     stack += base.all_input_nodes
         for node in self.partition.gm.graph.output_node().all_input_nodes:
-            base = graph.storage_base(node) if graph.is_tensor(node) else node
-            for kept in (node, base):
+            for kept in (node, *(graph.holders(node) if graph.is_tensor(node) else ())):
                 last.pop(kept, None)
         retiring: dict[int, list[Node]] = {}
         for node, position in last.items():

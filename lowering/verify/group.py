@@ -97,7 +97,10 @@ def _verify_overwrites(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) -
             source = body.buffers[load.buffer]
             if source.scratch is not None or graph.memory(nodes[source.name]) is not graph.memory(written):
                 continue
-            moved = graph.start(written) - graph.start(nodes[source.name])
+            ours, theirs = graph.start(written), graph.start(nodes[source.name])
+            if ours is None or theirs is None:
+                broken(name, f"{source.name} is read, and its memory written, as elements of different types")
+            moved = ours - theirs
             points = _points([a for a in load.index.leaves() | store.index.leaves() if isinstance(a, (Axis, Loaded))])
             if points is None or any(isinstance(a, Symbol) for a in load.index.leaves() | store.index.leaves()):
                 continue
