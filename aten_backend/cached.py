@@ -24,6 +24,7 @@ from torch.autograd import profiler
 
 from aten_backend.options import Options
 from lowering.artifacts import KernelSource
+from lowering.passes import onednn_linear
 from runtime import devices
 from runtime.compiler import CompiledKernel
 from runtime.executor import CompiledGraph, Run, link_text
@@ -123,6 +124,7 @@ def tag(backend: str, options: Options) -> str:
             device.name,
             device.driver_version,
             device.traits,
+            onednn_linear.is_usable(),
         )
     )
 

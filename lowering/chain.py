@@ -71,7 +71,9 @@ def _alone(phase: Phase, traits: Traits) -> Phase | None:
     multiplies = any(isinstance(s, ir.Reduce) and s.fn == "prod" for s in phase.group.body)
     if work is None or work > LOOKAHEAD * traits.solo_work or multiplies or phase.schedule.chunk is not None:
         return None
-    schedule = dataclasses.replace(phase.schedule, solo=traits.lanes, tile=None, rows_a_group=1, work_group=())
+    schedule = dataclasses.replace(
+        phase.schedule, solo=traits.lanes, tile=None, rows_a_group=1, rows_an_item=1, work_group=()
+    )
     return dataclasses.replace(phase, schedule=schedule)
 
 

@@ -52,10 +52,16 @@ class Emitter:
         if not any(a.size == ZERO for a in self.group.rows):
             self._positions()
             last = max(self.stage, default=0)
-            for stage in range(last + 1):
-                self._between(stage)
-                self._loop(stage)
-            self._between(last + 1)
+            if self.schedule.rows_an_item > 1:
+                last = 0
+                self._between(0, differing=False)
+                self._loop(0)
+                self._finish_rows()
+            else:
+                for stage in range(last + 1):
+                    self._between(stage)
+                    self._loop(stage)
+                self._between(last + 1)
         places, body = self.kept.places.items(), self.group.body
         local = [Param(f"l{n}", "local", body[p].dtype, self.kept.extent) for p, n in places] + self.exchanges
         checks = tuple(self.checks) if self.lines else ()
@@ -93,6 +99,11 @@ class Emitter:
     def _own_position(self, dimension: int, axes: tuple[Axis, ...]) -> None:
         """Decode a work-item's position along a dimension; those that only fill up a work-group do nothing."""
         position = self._id(dimension)
+        if self.schedule.rows_an_item > 1 and dimension == len(self.schedule.dims) - 1:
+            block = self.schedule.rows_an_item * self.schedule.work_group[-1]
+            group = f"np.int64(item.get_group().get_group_id({dimension})) * np.int64({block})"
+            self.line(f"first_row = {group} + np.int64(item.get_local_id({dimension}))")
+            return
         if self.schedule.overhangs[dimension]:
             name = axes[0].name if len(axes) == 1 else f"id{dimension}"
             self.line(f"{name} = {position}")
@@ -164,13 +175,30 @@ class Emitter:
     # ---- code between and inside loops
     # -----------------------------------------------------------------------------------
 
-    def _between(self, stage: int) -> None:
-        """What does not vary over the cols and is known once the loops before ``stage`` are done."""
+    def _between(self, stage: int, differing: bool | None = None) -> None:
+        """What does not vary over the cols and is known once the loops before ``stage`` are done; of that, only what
+        is ``differing`` between neighbours or what is not."""
         for position, statement in enumerate(self.group.body):
             if self.stage[position] != stage or self.varies[position] or isinstance(statement, ir.Reduce):
                 continue
-            self._statement(position, statement)
+            if differing is None or self.differs[position] is differing:
+                self._statement(position, statement)
         self.origin = ()
+
+    def _take_row(self, turn: int) -> None:
+        """Go to the work-item's row number ``turn``, and compute what the loop needs of it."""
+        size = self.schedule.work_group[-1]
+        self.line(f"{self.schedule.dims[-1][0].name} = first_row + np.int64({turn * size})")
+        self._between(0, differing=True)
+
+    def _finish_rows(self) -> None:
+        """Behind the loop that has reduced several rows: the rest of each."""
+        reductions = [p for p, s in enumerate(self.group.body) if isinstance(s, ir.Reduce)]
+        for turn in range(self.schedule.rows_an_item):
+            self._take_row(turn)
+            for p in reductions:
+                self._combine(p, _of_turn(f"a{p}", turn))
+            self._between(1)
 
     def _loop(self, stage: int) -> None:
         """Run over the cols for the reductions and the varying stores of ``stage``."""
@@ -181,39 +209,57 @@ class Emitter:
         reductions = [p for p in targets if isinstance(body[p], ir.Reduce)]
         needed = self.kept.needed[stage]
         scans = [p for p in needed if isinstance(body[p], ir.Scan)]
+        depth, sums = self.depth, [p for p in reductions if self._is_blocked(p)]
+        blocked = bool(sums) and not scans and not _is_short(self.group.cols, self.schedule)
+        turns = self.schedule.rows_an_item
+        partial = {p: f"s{p}" if blocked and p in sums else f"a{p}" for p in reductions}
         for p in reductions + scans:
             self.origin = body[p].origin
             for name, value in self._accumulators(p):
-                self.line(f"{name} = {value}")
+                self._start(name, value)
         self.origin = ()
-        depth, sums = self.depth, [p for p in reductions if self._is_blocked(p)]
-        blocked = bool(sums) and not scans and not _is_short(self.group.cols, self.schedule)
-        self._open_loops(blocked, sums)
-        for p in needed:
-            self.origin = body[p].origin
-            if p in self.kept.places and self.kept.first[p] < stage:
-                self.text[p] = f"v{p}"
-                self.line(f"v{p} = {self._kept_place(p)}")
-                continue
-            self._statement(p, body[p])
-            if p in self.kept.places:
-                self.line(f"{self._kept_place(p)} = {self.text[p]}")
-        for p in reductions:
-            self._accumulate(p, f"s{p}" if blocked and p in sums else f"a{p}")
+        self._open_loops(sums if blocked else [])
+        for turn in range(turns):
+            if turns > 1:
+                self._take_row(turn)
+            self._turn(needed, stage)
+            for p in reductions:
+                self._accumulate(p, _of_turn(partial[p], turn))
         if blocked:
             self.depth = depth + len(self.schedule.loops)  # in the loop over blocks
             for p in sums:
                 self.origin = body[p].origin
-                self.line(f"a{p} = a{p} + s{p}")
+                for turn in range(turns):
+                    total = _of_turn(f"a{p}", turn)
+                    self.line(f"{total} = {total} + {_of_turn(f's{p}', turn)}")
         self.depth = depth
-        for p in reductions:
-            self._combine(p)
+        if turns == 1:
+            for p in reductions:
+                self._combine(p, f"a{p}")
         self.origin = ()
+
+    def _start(self, name: str, value: str) -> None:
+        for turn in range(self.schedule.rows_an_item):
+            self.line(f"{_of_turn(name, turn)} = {value}")
+
+    def _turn(self, needed: Sequence[int], stage: int) -> None:
+        """What one turn of the loop of ``stage`` computes, up to its reductions."""
+        for p in needed:
+            statement = self.group.body[p]
+            self.origin = statement.origin
+            if p in self.kept.places and self.kept.first[p] < stage:
+                self.text[p] = f"v{p}"
+                self.line(f"v{p} = {self._kept_place(p)}")
+                continue
+            self._statement(p, statement)
+            if p in self.kept.places:
+                self.line(f"{self._kept_place(p)} = {self.text[p]}")
 
     def _kept_place(self, position: int) -> str:
         return f"l{self.kept.places[position]}[{self._column()}]"
 
-    def _open_loops(self, blocked: bool, sums: list[int]) -> None:
+    def _open_loops(self, blocked: Sequence[int]) -> None:
+        """The loops over the cols, with one over blocks around the innermost for the sums that are ``blocked``."""
         *outer, inner = self.schedule.loops
         lanes = self.schedule.lanes
         for a in outer:
@@ -222,8 +268,8 @@ class Emitter:
         if blocked:
             block = BLOCK * lanes
             self._open_loop("first", f"{start}, {size}, np.int64({block})")
-            for p in sums:
-                self.line(f"s{p} = {constant_text(0, self.group.body[p].dtype)}")
+            for p in blocked:
+                self._start(f"s{p}", constant_text(0, self.group.body[p].dtype))
             start, size = "first", f"min(first + np.int64({block}), {size})"
         if lanes == 1:
             self._open_loop(inner.name, f"{start}, {size}, np.int64(1)")
@@ -397,11 +443,11 @@ class Emitter:
             position = position * a.size + Index({(a,): 1})
         return self.index(position)
 
-    def _combine(self, position: int) -> None:
-        """Bring the lanes' partial results together."""
+    def _combine(self, position: int, name: str) -> None:
+        """Bring the lanes' partial results, each under ``name``, together."""
         statement = self._reduce(position)
         self.origin = statement.origin
-        dtype, name = self.group.body[statement.arg].dtype, f"a{position}"
+        dtype = self.group.body[statement.arg].dtype
         self.text[position] = f"v{position}"
         if statement.fn.startswith("arg"):
             self._combine_positions(position, statement, dtype)
@@ -447,6 +493,10 @@ class Emitter:
             self.line(f"n{position}_nan = group_max(cast_int32({value} != {value}))")
             best = f"select(n{position}_nan > 0, {value} != {value}, w{position} == m{position})"
         self.line(f"v{position} = group_min(select({best} & ({place} >= 0), {place}, np.int64(9223372036854775807)))")
+
+
+def _of_turn(name: str, turn: int) -> str:
+    return f"{name}_{turn}" if turn else name
 
 
 def _is_short(cols: tuple[Axis, ...], schedule: Schedule) -> bool:

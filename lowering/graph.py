@@ -103,6 +103,15 @@ def view_source(node: Node) -> Node | None:
 
 
 def _is_view(node: Node) -> bool:
+    source = _aliased(node)
+    if source is None:
+        return False
+    val, other = value_of(node), value_of(source)
+    return val.layout is other.layout is torch.strided and val.dtype == other.dtype
+
+
+def _aliased(node: Node) -> Node | None:
+    """The tensor argument that ``node`` is a view of, be it as elements of another type or of a sparse tensor."""
     val = value_of(node)
     call = node.args[0] if is_getitem(node) else node
     if (
@@ -110,12 +119,11 @@ def _is_view(node: Node) -> bool:
         or not isinstance(call, Node)
         or not isinstance(call.target, torch._ops.OpOverload)
         or not call.args
+        or not is_tensor(call.args[0])
     ):
-        return False
-    source = value_of(call.args[0]) if is_tensor(call.args[0]) else None
-    strided = torch.strided
-    plain = source is not None and val.layout is source.layout is strided and source.dtype == val.dtype
-    return plain and _aliases(call.target, val, source)  # type: ignore[arg-type]
+        return None
+    source = call.args[0]
+    return source if _aliases(call.target, val, value_of(source)) else None
 
 
 _MAY_COPY = frozenset(
@@ -146,12 +154,15 @@ def is_mutation(node: Node) -> bool:
 
 
 def readers(node: Node) -> Iterator[Node]:
-    """What reads the memory of ``node``, itself or through views; writes through views count."""
+    """What reads the memory of ``node``, itself or through views; writes through views count, and so do views of
+    another type, which may be copies here."""
     for user in node.users:
         if is_getitem(user) or (view_source(user) is node and not is_mutation(user)):
             yield from readers(user)
-        else:
-            yield user
+            continue
+        yield user
+        if not is_mutation(user) and _aliased(user) is node:
+            yield from readers(user)
 
 
 def written(node: Node) -> tuple[Node, ...]:
@@ -176,17 +187,32 @@ def destination(node: Node) -> Node | None:
 
 
 def memory(node: Node) -> Node:
-    """The node that brought the memory into being that ``node`` sees: behind views and behind writes in place."""
-    while (target := destination(base := storage_base(node))) is not None:
-        node = target
-    return base
+    """The node that brought the memory into being that ``node`` sees: behind views, those of another type too, and
+    behind writes in place."""
+    *_, first = holders(node)
+    return first
 
 
-def start(node: Node) -> Index:
-    """Where the tensor of ``node`` starts, in elements from the start of the one that brought its memory into being."""
-    base = storage_base(node)
-    place, target = offset(node) - offset(base), destination(base)
-    return place if target is None else place + start(target)
+def holders(node: Node) -> Iterator[Node]:
+    """The nodes that hold the memory that ``node`` sees, each behind a write in place or a view of another type of the
+    next."""
+    source: Node | None = node
+    while source is not None:
+        base = storage_base(source)
+        yield base
+        source = destination(base) or _aliased(base)
+
+
+def start(node: Node) -> Index | None:
+    """Where the tensor of ``node`` starts, in elements from the start of the one that brought its memory into being;
+    None where the two count in elements of different types."""
+    base, root = storage_base(node), memory(node)
+    place = offset(node) - offset(base)
+    if base is root:
+        return place
+    target = destination(base)
+    before = None if target is None else start(target)
+    return None if before is None else place + before
 
 
 def storage_base(node: Node) -> Node:

@@ -35,15 +35,21 @@ def _is_safe(body: ir.GroupIR, node: Node, nodes: Mapping[str, Node]) -> bool:
     buffers = {b for b, buffer in enumerate(body.buffers) if graph.memory(nodes[buffer.name]) is root}
     stores = [p for p, s in enumerate(body.body) if isinstance(s, ir.Store) and s.buffer in buffers]
     loads = [p for p, s in enumerate(body.body) if isinstance(s, ir.Load) and s.buffer in buffers]
-    places = [_access(body, p).index + graph.start(nodes[body.buffers[_access(body, p).buffer].name]) for p in loads]
     return len(stores) == 1 and (
         not loads
         or (
-            all(place == _access(body, stores[0]).index + graph.start(target) for place in places)
+            all(_place(body, p, nodes) == _place(body, stores[0], nodes) is not None for p in loads)
             and max(loads) < stores[0]
             and _is_read_only_here(body, loads, stores[0])
         )
     )
+
+
+def _place(body: ir.GroupIR, position: int, nodes: Mapping[str, Node]) -> Index | None:
+    """The element that a load or store accesses, from where its memory starts; None where that is not known."""
+    access = _access(body, position)
+    start = graph.start(nodes[body.buffers[access.buffer].name])
+    return None if start is None else access.index + start
 
 
 def _access(body: ir.GroupIR, position: int) -> ir.Load | ir.Store:

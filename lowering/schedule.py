@@ -28,6 +28,9 @@ LONG_GROUPS_PER_UNIT = 2
 VECTOR = 16
 """Work-items that the widest vectors of a CPU take at once."""
 
+ROWS_AN_ITEM, MAX_TEXT = (8, 4, 2), 96
+"""How many columns of memory a work-item may reduce at once, and statements written out for all of them."""
+
 SMALL_GROUP, LARGE_GROUP = 4 * VECTOR, 64 * VECTOR
 """Work-items of a work-group where its size should not depend on the extents: one text then serves many of them."""
 
@@ -52,7 +55,8 @@ class Schedule:
     walked ``TILE`` points at a time by each work-item: neighbours read memory across it, and use whole cache lines so.
     Under ROWS each work-group takes ``rows_a_group`` rows in turn. With ``solo``, one work-group of so many work-items
     walks all rows. ``work_group`` has the work-items of a work-group in each dimension where these do not share rows;
-    with none, the driver chooses."""
+    with none, the driver chooses. Under SERIAL each work-item takes ``rows_an_item`` rows of the fastest dimension, a
+    work-group apart: work-groups then read whole pages of each line of memory."""
 
     mapping: Mapping
     dims: tuple[tuple[Axis, ...], ...]
@@ -64,6 +68,7 @@ class Schedule:
     rows_a_group: int = 1
     solo: int = 0
     work_group: tuple[int, ...] = ()
+    rows_an_item: int = 1
 
     def __str__(self) -> str:
         dims = " x ".join("*".join(f"{a.name}<{a.size}" for a in dim) for dim in self.dims) or "one work-item"
@@ -71,6 +76,7 @@ class Schedule:
         where = f"one work-group of {self.solo} over" if self.solo else "range"
         tile = f", {self.tile.name} in tiles of {TILE}" if self.tile is not None else ""
         rows = f", {self.rows_a_group} rows a work-group" if self.rows_a_group > 1 else ""
+        rows += f", {self.rows_an_item} rows a work-item" if self.rows_an_item > 1 else ""
         shape = " x ".join(map(str, self.work_group))
         lanes = f"work-groups of {shape}" if shape else f"{self.lanes} lanes a row"
         return f"{self.mapping.value}: {where} {dims}{tile}{rows}, {lanes}, loops over {loops or 'nothing'}"
@@ -92,8 +98,9 @@ class Schedule:
             floor_divide(dim[0].size + TILE - 1, index(TILE)) if dim == (self.tile,) else product(a.size for a in dim)
             for dim in self.dims
         ] or [ONE]
-        if self.rows_a_group > 1:
-            sizes[-1] = _ceil_divide(sizes[-1], self.rows_a_group)
+        taken = self.rows_a_group * self.rows_an_item
+        if taken > 1:
+            sizes[-1] = _ceil_divide(sizes[-1], taken)
         return tuple(sizes)
 
     @property
@@ -130,7 +137,9 @@ def choose(group: ir.GroupIR, traits: Traits, chunk: Axis | None = None) -> Sche
     if chunk is None and (
         _rows_are_contiguous(group) or (_is_ordered(group) and not shares_scans(group, traits.lanes))
     ):
-        return in_work_groups(limited(Schedule(Mapping.SERIAL, range_dims(rows), loops)), traits)
+        return _by_columns(
+            in_work_groups(limited(Schedule(Mapping.SERIAL, range_dims(rows), loops)), traits), group, traits
+        )
     rows_a_group = 1 if chunk is not None else _rows_a_group(group, traits)
     return limited(Schedule(Mapping.ROWS, (tuple(group.rows),), loops, traits.lanes, chunk, rows_a_group=rows_a_group))
 
@@ -143,6 +152,42 @@ def _rows_a_group(group: ir.GroupIR, traits: Traits) -> int:
     if not rows or not cols or multiplies:
         return 1
     return max(1, min(GROUP_WORK // cols, rows // (GROUPS_PER_UNIT * traits.compute_units), MAX_ROWS_A_GROUP))
+
+
+def _by_columns(schedule: Schedule, group: ir.GroupIR, traits: Traits) -> Schedule:
+    """``schedule`` with several rows for each work-item, where the group reduces neighbouring columns of memory by one
+    loop, and enough work-groups are left."""
+    columns = schedule.dims[-1] if schedule.dims else ()
+    extent = columns[0].size.constant if len(columns) == 1 else None
+    others = product(e for e in schedule.extents[:-1]).constant
+    if not extent or not others or not _reduces_once(group):
+        return schedule
+    for count in ROWS_AN_ITEM:
+        shape = (*(1 for _ in schedule.dims[:-1]), SMALL_GROUP)
+        groups = extent // (SMALL_GROUP * count) * others
+        if (
+            extent % (SMALL_GROUP * count) == 0
+            and groups >= LONG_GROUPS_PER_UNIT * traits.compute_units
+            and len(group.body) * count <= MAX_TEXT
+        ):
+            return dataclasses.replace(schedule, work_group=shape, rows_an_item=count)
+    return schedule
+
+
+def _reduces_once(group: ir.GroupIR) -> bool:
+    """Whether one loop over the cols makes all that the group needs, and no position counts."""
+    behind: set[int] = set()
+    for position, statement in enumerate(group.body):
+        if isinstance(statement, (ir.Scan, ir.Update, ir.Check)):
+            return False
+        if isinstance(statement, ir.Reduce) and (statement.fn.startswith("arg") or statement.arg in behind):
+            return False
+        if isinstance(statement, ir.Reduce) or not behind.isdisjoint(ir.operands(statement)):
+            behind.add(position)
+        cols = set(group.cols)
+        if isinstance(statement, (ir.Load, ir.Store)) and position in behind and cols & set(statement.index.leaves()):
+            return False
+    return bool(behind)
 
 
 def in_work_groups(schedule: Schedule, traits: Traits) -> Schedule:

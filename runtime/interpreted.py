@@ -28,9 +28,9 @@ class _Memories:
         self._known: dict[tuple[int, torch.dtype], tuple[Any, Memory]] = {}
         self._written: list[tuple[str, torch.Tensor, Memory]] = []
 
-    def empty_strided(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def empty_strided(self, shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """torch's, noting that nothing is written there yet."""
-        tensor = torch.empty_strided(*args, **kwargs)
+        tensor = torch.empty_strided(shape, strides, dtype=dtype)
         self._fresh[tensor.untyped_storage()._cdata] = weakref.ref(tensor)
         return tensor
 
@@ -77,8 +77,9 @@ def interpreted(plan: LaunchPlan) -> Callable[[list[Any]], tuple[Any, ...]]:
     """``plan`` as a function of its inputs as one list, which it empties. Raises lowering.interpret's KernelFault."""
     memories = _Memories()
     scope = namespace(plan.constants, [memories.launcher(k.source) for k in plan.kernels], memories.wait)
-    scope |= dict.fromkeys(("empty_strided", "allocate"), memories.empty_strided) | {"pointer": memories.pointer}
-    text = _INLINE.sub("out=torch.empty_strided(", _ADDRESS.sub(r"pointer(\1)", plan.text))  # ATen writes those itself
+    scope |= {"pointer": memories.pointer, "plain": scope["empty_strided"]}
+    scope |= dict.fromkeys(("empty_strided", "allocate"), memories.empty_strided)
+    text = _INLINE.sub("out=plain(", _ADDRESS.sub(r"pointer(\1)", plan.text))  # ATen writes those itself
     exec(compile(text, "<xpu_aten plan, interpreted>", "exec"), scope)
     call: Callable[[list[Any]], tuple[Any, ...]] = scope["call"]
     return call

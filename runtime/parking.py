@@ -34,6 +34,7 @@ class _Region(threading.local):
 
     def __init__(self) -> None:
         self.open = False
+        self.level = 0  # of nested regions, outside of it
         self.semaphore = ctypes.create_string_buffer(_SEMAPHORE_SIZE)
         _libc().sem_init(self.semaphore, 0, 0)
 
@@ -66,22 +67,25 @@ def park() -> None:
     library, region = _libgomp(), _region()
     if library is None or torch.get_num_threads() == 1:
         return
-    unpark()  # an error may have kept the last one from it
+    unpark()  # an interrupt may have kept the last one from it
+    _libc().sem_init(region.semaphore, 0, 0)  # and left it with posts that nobody waited for
+    region.level, region.open = library.omp_get_level(), True
     library.GOMP_parallel_start(ctypes.cast(_libc().sem_wait, ctypes.c_void_p), region.semaphore, 0)
-    region.open = True
 
 
 def unpark() -> None:
-    """Wake the threads that ``park`` has sent to sleep, if it has."""
+    """Wake the threads that ``park`` has sent to sleep, if it has. An interrupt may come between any two lines of
+    either: libgomp itself knows whether the region is open, and the next ``unpark`` does what is left."""
     region = _region()
     if not region.open:
         return
-    region.open = False
     library = _libgomp()
     assert library is not None
-    for _ in range(library.omp_get_num_threads() - 1):
-        _libc().sem_post(region.semaphore)
-    library.GOMP_parallel_end()
+    if library.omp_get_level() > region.level:
+        for _ in range(library.omp_get_num_threads() - 1):
+            _libc().sem_post(region.semaphore)
+        library.GOMP_parallel_end()
+    region.open = False
 
 
 def names(device: Device | None) -> dict[str, Callable[[], None]]:

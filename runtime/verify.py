@@ -18,7 +18,7 @@ from lowering.errors import ArtifactError
 from .plan import LaunchPlan, namespace
 
 _LAUNCH = re.compile(r"k(\d+)")
-_ALIASES = frozenset({"as_strided", "_conj", "_neg_view"})
+_ALIASES = frozenset({"reinterpret", "_conj", "_neg_view"})
 _METADATA = frozenset({"data_ptr", "shape", "stride", "storage_offset", "size", "dtype"})
 
 

@@ -43,7 +43,7 @@ def lives(text: str, sizes: Sizes) -> tuple[Life, ...]:
                 continue
             allocation = _allocation(statement.value)
             if allocation is not None:
-                shape, dtype = ast.unparse(allocation.args[0]), ast.unparse(allocation.keywords[0].value)
+                shape, _, dtype = map(ast.unparse, allocation.args)
                 size = _bytes(shape, dtype, sizes)
                 found.append(Life(name, shape, dtype, size, statement.lineno, ends.get(name)))
     return tuple(found)

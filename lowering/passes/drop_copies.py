@@ -16,12 +16,12 @@ aten = torch.ops.aten
 
 def run(gm: GraphModule) -> int:
     """Take out what can be; returns how many."""
-    written = {graph.storage_base(target) for node in gm.graph.nodes for target in graph.written(node)}
-    results = {graph.storage_base(n) for n in gm.graph.output_node().all_input_nodes if graph.is_tensor(n)}
+    written = {graph.memory(target) for node in gm.graph.nodes for target in graph.written(node)}
+    results = {graph.memory(n) for n in gm.graph.output_node().all_input_nodes if graph.is_tensor(n)}
     count = 0
     for node in gm.graph.find_nodes(op="call_function", target=aten.clone.default):
         source = node.args[0]
-        base = graph.storage_base(source)
+        base = graph.memory(source)
         if _is_same(node, source, base) and not {base, node} & written and not {base, node} <= results:
             if node in results:
                 results.add(base)

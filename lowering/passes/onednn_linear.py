@@ -10,6 +10,7 @@ transposed rows, as in weight gradients, stay: the inner product would copy them
 from __future__ import annotations
 
 import math
+import os
 from typing import Any, NamedTuple
 
 import torch
@@ -50,9 +51,16 @@ class Epilogue(NamedTuple):
         return self.user.all_input_nodes[0]
 
 
+def is_usable() -> bool:
+    """Whether oneDNN is there, and the user lets it, and OpenMP gives it the threads that ATen has: with fewer, its
+    inner product leaves part of the result unwritten."""
+    limited = "OMP_THREAD_LIMIT" in os.environ or os.environ.get("OMP_DYNAMIC", "").strip().lower() in ("true", "1")
+    return not limited and torch.backends.mkldnn.is_available() and bool(torch.backends.mkldnn.enabled)
+
+
 def run(gm: GraphModule) -> int:
     """Replace what is worth it; returns how many."""
-    if not (torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled):
+    if not is_usable():
         return 0
     products = [n for n in gm.graph.nodes if n.target in _PRODUCTS and _fits(n)]
     count = sum(_replace(gm, n) for n in products)
@@ -82,7 +90,9 @@ def _gate(gm: GraphModule, node: Node) -> bool:
         if first is None or second is None or not _is_activated(first) or not _is_plain(second):
             continue
         epilogue = _epilogue(second)
-        if epilogue is None or epilogue.user is not node or not _lie_alike(gate, plain):
+        if epilogue is None or epilogue.user is not node:
+            continue
+        if not (_lie_alike(gate, plain) and _lie_alike(first, second)):  # else equal views show different places
             continue
         with gm.graph.inserting_before(node):
             rows, weight, bias = _operands(gm, second)

@@ -97,7 +97,10 @@ def _verify_overwrites(name: str, body: ir.GroupIR, nodes: Mapping[str, Node]) -
             source = body.buffers[load.buffer]
             if source.scratch is not None or graph.memory(nodes[source.name]) is not graph.memory(written):
                 continue
-            moved = graph.start(written) - graph.start(nodes[source.name])
+            ours, theirs = graph.start(written), graph.start(nodes[source.name])
+            if ours is None or theirs is None:
+                broken(name, f"{source.name} is read, and its memory written, as elements of different types")
+            moved = ours - theirs
             points = _points([a for a in load.index.leaves() | store.index.leaves() if isinstance(a, (Axis, Loaded))])
             if points is None or any(isinstance(a, Symbol) for a in load.index.leaves() | store.index.leaves()):
                 continue
@@ -360,6 +363,7 @@ def verify_schedule(body: ir.GroupIR, schedule: Schedule) -> None:
         if schedule.lanes not in (1, schedule.solo) or schedule.chunk is not None or schedule.outer:
             broken("schedule", f"a single work-group of {schedule.solo} with {schedule.lanes} lanes a row")
         return
+    group_size = schedule.work_group[-1] if schedule.work_group else 0
     if schedule.work_group:
         if schedule.has_lanes or len(schedule.work_group) != len(schedule.extents):
             broken("schedule", f"work-groups of {schedule.work_group}")
@@ -372,6 +376,16 @@ def verify_schedule(body: ir.GroupIR, schedule: Schedule) -> None:
         if schedule.mapping.value != "rows" or schedule.chunk is not None:
             broken("schedule", f"{schedule.rows_a_group} rows a work-group, which are not its own")
         schedule = dataclasses.replace(schedule, rows_a_group=1)
+    if schedule.rows_an_item > 1:
+        columns = schedule.dims[-1]
+        if schedule.mapping.value != "serial" or len(columns) != 1 or not group_size:
+            broken("schedule", f"{schedule.rows_an_item} rows a work-item")
+        if columns[0].size.constant is None or columns[0].size.constant % (schedule.rows_an_item * group_size):
+            broken(
+                "schedule",
+                f"{schedule.rows_an_item} rows a work-item, which do not fill the work-groups of {group_size}",
+            )
+        schedule = dataclasses.replace(schedule, rows_an_item=1)
     work_items = product(schedule.global_size)
     if work_items != product(a.size for a in ranged) * index(schedule.lanes) and work_items != ONE:
         broken("schedule", f"{work_items} work-items for {product(a.size for a in ranged)} rows")

@@ -47,6 +47,9 @@ DROPPED = {
     "of a view": lambda x: (x @ x).view(2, 2, 4).clone().view(-1),
 }
 KEPT = {
+    "of an input as another type": lambda x: x.view(torch.int32).clone(),
+    "beside a view of another type": beside(lambda y: y.view(torch.int32)),
+    "of a view of another type": lambda x: (y := x.sin(), y.view(torch.int32).clone()),
     "of an input": lambda x: x.clone(),
     "of an input's view": lambda x: x.t().clone(memory_format=torch.preserve_format),
     "beside what it copies": beside(lambda y: y),

@@ -140,6 +140,7 @@ def test_results_take_the_memory_of_what_dies():
         lambda x, y: torch.softmax(x @ y, 1) @ y,  # read again by other lanes' turns
         lambda x, y: torch.relu(x @ y).double() @ y.double(),  # of another size
         lambda x, y: (z := x @ y).sin() @ z,  # read after
+        lambda x, y: (torch.relu(z := x @ y), z.view(torch.int32)),  # seen as another type by a result
     ],
 )
 def test_memory_that_is_read_otherwise_is_not_taken(function):

@@ -98,6 +98,8 @@ KEPT: dict[str, Any] = {
     "read twice": read_twice,
     "a gate that lies otherwise": lambda x, w, b: F.gelu(linear(w, w, b)).t() * F.linear(w, w),
     "a gate of another shape": lambda x, w, b: F.gelu(linear(x[:1], w, b)) * F.linear(x, w),
+    "a gate that is part of more": lambda x, w, b: F.gelu(linear(x, w, b))[:4] * F.linear(x[:4], w),
+    "part of more, gated": lambda x, w, b: F.gelu(linear(x[:4], w, b)) * F.linear(x, w)[:4],
     "a part": lambda x, w, b: F.gelu(linear(x, w, b)[1:]),
     "some columns": lambda x, w, b: F.gelu(linear(x, w, b)[:, :256]),
     "expanded": lambda x, w, b: F.gelu(linear(x, w, b).expand(2, 8, 512)),
@@ -166,3 +168,9 @@ def test_what_it_leaves(name):
 def test_nothing_where_the_user_switched_onednn_off():
     with torch.backends.mkldnn.flags(enabled=False):
         assert onednn_linear.run(traced(torch.mm, X, W)) == 0
+
+
+@pytest.mark.parametrize("name, value", [("OMP_THREAD_LIMIT", "1"), ("OMP_DYNAMIC", "TRUE")])
+def test_nothing_where_openmp_may_give_it_fewer_threads(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    assert onednn_linear.run(traced(torch.mm, X, W)) == 0

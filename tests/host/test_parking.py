@@ -115,3 +115,32 @@ def test_an_error_leaves_nobody_asleep():
     with pytest.raises(RuntimeError, match="on purpose"):
         parking.ending(failing)([])
     assert not parking._region().open
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("call", ("GOMP_parallel_start", "GOMP_parallel_end", "sem_post"))
+@pytest.mark.parametrize("late", (False, True), ids=("before", "behind"))
+def test_an_interrupt_anywhere_leaves_nobody_asleep(monkeypatch, call, late):
+    library = parking._libgomp()
+    assert library is not None
+    owner = parking._libc() if call == "sem_post" else library
+    plain = getattr(owner, call)
+
+    def interrupted(*arguments):
+        monkeypatch.setattr(owner, call, plain)
+        if late:
+            plain(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, call, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        parking.park()
+        parking.unpark()
+    parking.unpark()
+    assert not parking._region().open and not library.omp_in_parallel()
+    a = torch.randn(600, 600)
+    torch.testing.assert_close(a @ a, a.mm(a))
+    parking.park()
+    assert library.omp_in_parallel()
+    parking.unpark()
+    assert not library.omp_in_parallel()

@@ -26,7 +26,7 @@ def test_steps_have_their_lines():
     assert [bool(s.launches) for s in one.plan.steps] == [True, False, True]
     for number, step in enumerate(one.plan.steps):
         own = "\n".join(lines[step.first - 1 : step.last])
-        assert ("aten_mm_out(" if number == 1 else "k0((" if number == 0 else "k1((") in own
+        assert ("torch.mm(" if number == 1 else "k0((" if number == 0 else "k1((") in own
     assert "relu" in one.plan.steps[0].source and "y @ w" in one.plan.steps[1].source
 
 

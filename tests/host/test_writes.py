@@ -8,7 +8,7 @@ import re
 import torch
 
 from lowering.partition import Extern
-from support import lower_graph, lowered, traced
+from support import interpret, lower_graph, lowered, traced
 
 r = torch.randn
 
@@ -157,3 +157,14 @@ def test_writes_in_graphs_that_are_not_functional():
 
     one = lower_graph(traced(f, r(8), r(8)))
     assert not copies(one)
+
+
+def test_old_contents_read_as_another_type_are_copied():
+    def f(x, at, value):
+        old = x.view(torch.int32) + 1
+        x.index_copy_(0, at, value)
+        return old + x
+
+    given = r(8, 8), torch.tensor([3, 4]), r(2, 8)
+    expected = f(given[0].clone(), *given[1:])
+    torch.testing.assert_close(interpret(f, *given), expected)

@@ -174,3 +174,17 @@ def test_contraction_is_off() -> None:
             modes.append(words[place + 2])
         place += count
     assert 31 in modes
+
+
+def test_onednn_leaves_results_unwritten_where_openmp_gives_it_fewer_threads():
+    text = """
+        import os
+        os.environ["OMP_THREAD_LIMIT"] = "1"
+        import torch
+        torch.set_num_threads(2)
+        x = torch.randn(256, 256)
+        expected = (x.double() @ x.t().double()).float()
+        found = torch.ops.mkldnn._linear_pointwise(x, x, None, "none", [], "")
+        print(torch.allclose(x @ x.t(), expected, atol=1e-3), torch.allclose(found, expected, atol=1e-3))
+    """
+    assert python(text).stdout.split() == ["True", "False"]
