@@ -74,13 +74,15 @@ def test_a_training_step_is_aligned_kernel_by_kernel():
 @pytest.mark.slow
 @pytest.mark.parametrize("train", [False, True])
 def test_the_parts_add_up_to_the_whole(train):
-    """Of a program whose graphs are most of it. What is measured in different runs differs, on a busy machine more."""
+    """What is measured in different runs differs, on a busy machine much; a kernel too many or too few, by more."""
     made = measured(("xpu_aten", "inductor"), train, isolated=True, rows=2048, width=512, rounds=10)
     found = reconcile.accounts(made)
     assert [one.backend for one in found] == ["xpu_aten", "inductor"]
     for one in found:
-        assert 0.7 < one.explained < 1.3, one
-        assert one.graphs < 1.05 * one.whole
+        assert 0.5 < one.explained < 1.5, one
+        assert one.graphs < one.whole
+    for row in made.graphs:
+        assert sum(row.parts.values()) == pytest.approx(row.clocked_seconds)
 
 
 def test_parts_and_account_of_ours():
@@ -88,7 +90,7 @@ def test_parts_and_account_of_ours():
     eager, ours = made.graphs
     assert (eager.compiler, ours.compiler) == ("eager", "xpu_aten")
     assert set(ours.parts) == {"kernels", "aten", "host"}
-    assert sum(ours.parts.values()) == pytest.approx(ours.clocked_seconds or 0, rel=0.5)
+    assert sum(ours.parts.values()) == pytest.approx(ours.clocked_seconds)
     (account,) = reconcile.accounts(made)
     assert 0 < account.graphs < account.whole and account.end_to_end
     assert sum(account.parts.values()) == pytest.approx(account.whole)
@@ -114,7 +116,7 @@ def test_the_loop_level_takes_part():
     assert len(kernels) == row.counts["launches"] and {step.name for step in kernels} == set(theirs.codes)
     assert len(theirs.steps) - len(kernels) == row.counts["extern_calls"] == 1
     assert all(step.seconds and step.nodes for step in theirs.steps)
-    assert sum(theirs.parts.values()) == pytest.approx(theirs.clocked_seconds or 0, rel=0.5)
+    assert sum(theirs.parts.values()) == pytest.approx(theirs.clocked_seconds)
     (one,) = align.alignments(made)
     assert one.theirs is theirs and not [block for block in one.blocks if not block.ours or not block.theirs]
 

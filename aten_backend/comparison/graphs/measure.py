@@ -133,6 +133,8 @@ class Traced(Subject):
             nodes = [node for node in step.nodes if node not in views]
             row.steps.append(StepRow(step.kind, step.name, nodes, statistics.median(found) if found else None))
         if kept.parts:
-            row.parts = {kind: statistics.median(one[kind] for one in kept.parts) for kind in kept.parts[0]}
-            row.clocked_seconds = statistics.median(sum(one.values()) for one in kept.parts)
+            # Of one round, the median one: medians of each part need not add up to that of the whole.
+            rounds = sorted(kept.parts, key=lambda one: sum(one.values()))
+            row.parts = rounds[(len(rounds) - 1) // 2]
+            row.clocked_seconds = sum(row.parts.values())
         return row

@@ -18,6 +18,9 @@ from lowering import graph
 from lowering.partition import Group
 from runtime.executor import CompiledGraph, Run, executable, names
 
+_WAITS = frozenset({"wait", "park", "unpark"})
+"""What a plan does for its kernels besides launching them: OpenMP's threads have to sleep, and to wake."""
+
 
 def compile_ours(gm: GraphModule, inputs: Sequence[Any], kind: str, ir: str = "aten") -> Built:
     """Compile with ``xpu_aten``. The graph is decomposed already; ``ir`` is told to the compiler alone."""
@@ -53,7 +56,7 @@ def _key(statement: ast.stmt, constants: Mapping[str, Any]) -> str | None:
     if not isinstance(function, ast.Name):
         return None
     if isinstance(statement, ast.Expr):
-        return WAIT if function.id == "wait" else function.id if function.id.startswith("k") else None
+        return WAIT if function.id in _WAITS else function.id if function.id.startswith("k") else None
     target = statement.targets[0]
     is_op = isinstance(constants.get(function.id), torch._ops.OpOverload)
     return f"aten {target.id}" if is_op and isinstance(target, ast.Name) else None
