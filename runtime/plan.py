@@ -121,6 +121,12 @@ def numbers(values: Sequence[Index]) -> str:
     return f"({', '.join(map(number, values))}{',' if len(values) == 1 else ''})"
 
 
+def variable(name: str) -> str:
+    """The variable of the node ``name``."""
+    name = re.sub(r"\W", "_", name)
+    return f"{name}_" if keyword.iskeyword(name) or _RESERVED.fullmatch(name) else name
+
+
 class Planner:
     """Writes one plan."""
 
@@ -178,8 +184,7 @@ class Planner:
     def _name(self, node: Node) -> str:
         """A variable for ``node``, apart from those of symbols."""
         if node not in self.names:
-            name = re.sub(r"\W", "_", node.name)
-            self.names[node] = f"{name}_" if keyword.iskeyword(name) or _RESERVED.fullmatch(name) else name
+            self.names[node] = variable(node.name)
         return self.names[node]
 
     def _constant(self, value: Any) -> str:

@@ -68,7 +68,8 @@ def test_a_training_step_is_aligned_kernel_by_kernel():
     ours = [one for one in made.graphs if one.compiler == "xpu_aten"]
     (row,) = [row for row in made.rows if row.backend == "xpu_aten"]
     launches = sum(step.kind == "kernel" for one in ours for step in one.steps)
-    assert launches == row.counts["launches"], "the graphs alone launch what the whole does"
+    assert launches == row.counts["launches"], "the graphs launch what torch.compile's program does"
+    assert sum(step.kind == "aten" for one in ours for step in one.steps) == row.counts["extern_calls"]
 
 
 @pytest.mark.slow

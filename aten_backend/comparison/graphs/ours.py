@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-import torch
 from torch.fx import GraphModule, Node
 
 from aten_backend.comparison.graphs.capture import CAPTURED
@@ -16,10 +16,14 @@ from aten_backend.options import Options
 from aten_backend.pipeline import compile_graph
 from lowering import graph
 from lowering.partition import Group
+from runtime import plan
 from runtime.executor import CompiledGraph, Run, executable, names
 
 _WAITS = frozenset({"wait", "park", "unpark"})
 """What a plan does for its kernels besides launching them: OpenMP's threads have to sleep, and to wake."""
+
+
+_LAUNCH = re.compile(r"k\d+")
 
 
 def compile_ours(gm: GraphModule, inputs: Sequence[Any], kind: str, ir: str = "aten") -> Built:
@@ -31,11 +35,11 @@ def compile_ours(gm: GraphModule, inputs: Sequence[Any], kind: str, ir: str = "a
     assert compiled.graph is not None
     definition = ast.parse(compiled.graph.text).body[-1]
     assert isinstance(definition, ast.FunctionDef)
-    constants = compiled.constants
-    keys = {number: key for number, one in enumerate(definition.body) if (key := _key(one, constants)) is not None}
-    steps = _in_order((*_kernels(seen), *_externs(seen, keys)), keys)
+    lines = compiled.graph.steps
+    keys = {number: key for number, one in enumerate(definition.body) if (key := _key(one, lines)) is not None}
+    steps = _in_order((*_kernels(seen), *_externs(seen, lines, keys)), keys)
     codes = {kernel.source.name: kernel.source.text for kernel in seen["plan"].kernels}
-    launches = {number: key for number, key in keys.items() if key.startswith("k")}
+    launches = {number: key for number, key in keys.items() if _LAUNCH.fullmatch(key)}
     clock = Clock()
     every = _variant(compiled.graph, clocked(definition, keys), clock)
     alone = _variant(compiled.graph, clocked(definition, launches, extra=("wait()",)), clock)
@@ -48,18 +52,19 @@ def _variant(compiled: CompiledGraph, text: str, clock: Clock) -> Run:
     return executable(text, scope, compiled.kernels, compiled.device, f"{compiled.name} timed")
 
 
-def _key(statement: ast.stmt, constants: Mapping[str, Any]) -> str | None:
-    """The key of a statement of a plan that is to be timed: a launch, a wait, or a call of ATen."""
+def _key(statement: ast.stmt, steps: Sequence[plan.Step]) -> str | None:
+    """The key of a statement of a plan that is to be timed: a launch, a wait, or the call of the ATen step ``n``."""
     if not isinstance(statement, (ast.Expr, ast.Assign)) or not isinstance(statement.value, ast.Call):
         return None
-    function = statement.value.func
-    if not isinstance(function, ast.Name):
-        return None
     if isinstance(statement, ast.Expr):
-        return WAIT if function.id in _WAITS else function.id if function.id.startswith("k") else None
-    target = statement.targets[0]
-    is_op = isinstance(constants.get(function.id), torch._ops.OpOverload)
-    return f"aten {target.id}" if is_op and isinstance(target, ast.Name) else None
+        name = ast.unparse(statement.value.func)
+        return WAIT if name in _WAITS else name if _LAUNCH.fullmatch(name) else None
+    target = ast.unparse(statement.targets[0])
+    for number, step in enumerate(steps):
+        # Its other lines make views of arguments, and name sizes and single results.
+        if not step.kernel and step.first <= statement.lineno <= step.last and target == plan.variable(step.nodes[0]):
+            return f"aten {number}"
+    return None
 
 
 def _kernels(seen: Mapping[str, Any]) -> list[Step]:
@@ -89,16 +94,15 @@ def _sources(node: Node) -> list[Node]:
     return [graph.storage_base(one) if graph.is_tensor(one) else one for one in node.all_input_nodes]
 
 
-def _externs(seen: Mapping[str, Any], keys: Mapping[int, str]) -> list[Step]:
-    """The calls of ATen: the plan names their results after the nodes."""
+def _externs(seen: Mapping[str, Any], steps: Sequence[plan.Step], keys: Mapping[int, str]) -> list[Step]:
+    """The calls of ATen."""
     nodes = {str(node.name): node for node in seen["passes"].graph.nodes}
-    found = []
-    for key in keys.values():
-        if not key.startswith("aten "):
-            continue
-        node = nodes.get(key.partition(" ")[2])
-        name = key.partition(" ")[2] if node is None else str(node.target)
-        found.append(Step(key, ATEN, name, () if node is None else (_captured(node),)))
+    found, known = [], set(keys.values())
+    for number, step in enumerate(steps):
+        if not step.kernel:
+            if f"aten {number}" not in known:
+                raise LookupError(f"no statement of the plan is the call of {step.label}, so that it cannot be timed")
+            found.append(Step(f"aten {number}", ATEN, step.label, (_captured(nodes[step.nodes[0]]),)))
     return found
 
 
