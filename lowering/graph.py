@@ -54,6 +54,11 @@ def _layout_of(node: Node) -> tuple[tuple[Index, ...], tuple[Index, ...], Index]
     return tuple(map(to_index, val.shape)), tuple(map(to_index, val.stride())), to_index(val.storage_offset())
 
 
+def covered(node: Node) -> tuple[str, ...]:
+    """The nodes of the captured graph that ``node`` computes, itself first."""
+    return (node.name, *node.meta.get(ABSORBED, ()))
+
+
 def bytes_hint(node: Node) -> int:
     """Bytes of the tensor behind ``node`` at the sizes it was traced with; 0 where these depend on data, and for what
     is no tensor."""

@@ -176,7 +176,7 @@ class Planner:
         kernels = () if isinstance(step, Extern) else self.kernels[step]
         label = kernels[0].source.name if kernels else op_name(nodes[0])
         source = next((line for n in nodes if (line := user_line(n))), "")
-        names = tuple(name for n in nodes for name in (n.name, *n.meta.get(graph.ABSORBED, ())))
+        names = tuple(name for n in nodes for name in graph.covered(n))
         return Step(first, len(self.lines) + 1, label, names, source, launches, not isinstance(step, Extern))
 
     # ---- names -----------------------------------------------------------------------------------------------------

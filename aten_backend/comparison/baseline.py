@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
+from collections.abc import Sequence
 
 from aten_backend.comparison import stats, summary
 from aten_backend.comparison.backends import AGAIN, EAGER
@@ -12,6 +14,10 @@ from aten_backend.comparison.records import Comparison, Row
 _CONFIDENCE = 0.99  # many workloads are tested at once: one in a hundred may mislead, not one in twenty
 _SMALLEST = 0.03
 """Changes of less are not told, however narrow the intervals: where things lie in memory alone makes as much."""
+_MANY = 8
+"""Workloads from which their changes say how far two runs differ by chance."""
+_SPREAD = 3 * 1.4826
+"""Three standard deviations of a normal distribution, from its median absolute deviation."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,18 +32,71 @@ class Change:
 
 
 def changes(old: Comparison, new: Comparison) -> list[Change]:
-    """Everything that differs beyond noise, the regressions first and the largest of them at the top."""
-    found = [change for row in new.rows if row.backend != AGAIN for change in _of_row(old, new, row)]
+    """Everything that differs beyond noise, the regressions first and the largest of them at the top.
+
+    Two runs differ by more than the rounds of either show: processes start anew, and memory lies elsewhere. How much is
+    seen where many workloads are compared. A change of one must stand out from those of all, and a change of all of
+    them shows in their median, which is told for each suite.
+    """
+    times = [time for row in new.rows if row.backend != AGAIN and (time := _time(old, new, row)) is not None]
+    found = [change for row in new.rows if row.backend != AGAIN for change in _of_row(old, row)]
+    for backend in dict.fromkeys(time.row.backend for time in times):
+        own = [time for time in times if time.row.backend == backend]
+        found += _of_one(own) + _of_suites(own)
     return sorted(found, key=lambda change: (not change.worse, -(change.ratio or math.inf)))
 
 
-def _of_row(old: Comparison, new: Comparison, row: Row) -> list[Change]:
+@dataclasses.dataclass(frozen=True)
+class _Time:
+    """By how much a row's time changed, and by how much it may have by chance, as logarithms."""
+
+    row: Row
+    change: float
+    doubt: float
+
+
+def _of_one(times: Sequence[_Time]) -> list[Change]:
+    """The workloads of a backend that changed more than others do between these runs."""
+    logs = [time.change for time in times]
+    scatter = 0.0
+    if len(logs) >= _MANY:
+        middle = statistics.median(logs)
+        scatter = _SPREAD * statistics.median(abs(log - middle) for log in logs)
+    return [
+        _told(time.row.label, time.row.backend, time.change, f"noise {math.expm1(time.doubt + scatter):.0%}")
+        for time in times
+        if abs(time.change) > max(time.doubt + scatter, math.log1p(_SMALLEST))
+    ]
+
+
+def _of_suites(times: Sequence[_Time]) -> list[Change]:
+    """The suites in which the middle one of a backend's workloads changed."""
+    found = []
+    for suite in dict.fromkeys(time.row.suite for time in times):
+        logs = [time.change for time in times if time.row.suite == suite]
+        if len(logs) < _MANY:
+            continue
+        middle = stats.median(logs)
+        if middle.low > 0 or middle.high < 0:
+            bounds = f"{math.exp(middle.low):.2f} to {math.exp(middle.high):.2f} times the time"
+            if abs(middle.value) > math.log1p(_SMALLEST):
+                found.append(_told(suite, times[0].row.backend, middle.value, f"all of it: {bounds}"))
+    return found
+
+
+def _told(label: str, backend: str, change: float, how: str) -> Change:
+    ratio = math.exp(change)
+    what = f"{abs(ratio - 1):.0%} {'slower' if change > 0 else 'faster'}, {how}"
+    return Change(label, backend, what, change > 0, ratio)
+
+
+def _of_row(old: Comparison, row: Row) -> list[Change]:
     earlier = old.row(row.label, row.backend)
     if earlier is None:
         return []
     if row.error:
         return [Change(row.label, row.backend, f"fails now: {row.error}", True)]
-    return [*_counts(earlier, row), *_distance(earlier, row), *_time(old, new, earlier, row)]
+    return [*_counts(earlier, row), *_distance(earlier, row)]
 
 
 def _counts(old: Row, new: Row) -> list[Change]:
@@ -55,19 +114,17 @@ def _distance(old: Row, new: Row) -> list[Change]:
     return []
 
 
-def _time(old: Comparison, new: Comparison, earlier: Row, row: Row) -> list[Change]:
-    """A change of time counts when it is larger than both intervals together and than eager's against itself."""
+def _time(old: Comparison, new: Comparison, row: Row) -> _Time | None:
+    """How a row's time changed. In doubt are both intervals together, and how far eager is from itself."""
+    earlier = old.row(row.label, row.backend)
+    if earlier is None or row.error:
+        return None
     before, after = _relative(old, earlier), _relative(new, row)
     if not before or not after:
-        return []
+        return None
     first, second = stats.median(before, _CONFIDENCE), stats.median(after, _CONFIDENCE)
-    change = math.log(second.value / first.value)
     doubt = math.hypot(_half_width(first), _half_width(second)) + max(_floor(old, row.label), _floor(new, row.label))
-    if abs(change) <= max(doubt, math.log1p(_SMALLEST)):
-        return []
-    ratio = second.value / first.value
-    what = f"{abs(ratio - 1):.0%} {'slower' if change > 0 else 'faster'}, noise {math.expm1(doubt):.0%}"
-    return [Change(row.label, row.backend, what, change > 0, ratio)]
+    return _Time(row, math.log(second.value / first.value), doubt)
 
 
 def _relative(comparison: Comparison, row: Row) -> list[float]:

@@ -12,6 +12,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from aten_backend.comparison.workloads import Case
 
+FLOOR = 1e-6
+"""What is smaller than this share of the largest number of all counts as zero: float32 resolves 1e-7."""
+
 
 def in_float64(case: Case) -> Case:
     """The same case with its parameters and its inputs, as they are, in float64."""
@@ -36,24 +39,33 @@ def tensors(output: Any) -> list[torch.Tensor]:
 def distance(results: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]) -> float:
     """The largest difference of any element, as a share of the largest element of its tensor.
 
-    A share, because a loss of 7 and a gradient of 1e-6 are compared together. Infinite where one is NaN or infinite and
-    the other is not the same, and where shapes or the number of tensors differ.
+    A share, because a loss of 7 and a gradient of 1e-5 are compared together; but at least of ``FLOOR`` of the largest
+    element of all, because some gradients are zero but for rounding (that of the bias of attention's keys). Infinite
+    where one is NaN or infinite and the other is not the same, and where shapes or the number of tensors differ.
     """
     if len(results) != len(exact):
         return math.inf
-    return max((_distance(mine, right) for mine, right in zip(results, exact, strict=True)), default=0.0)
+    ours, theirs = list(map(_wide, results)), list(map(_wide, exact))
+    floor = FLOOR * max(map(_largest, theirs), default=0.0)
+    return max((_distance(mine, right, floor) for mine, right in zip(ours, theirs, strict=True)), default=0.0)
 
 
-def _distance(mine: torch.Tensor, right: torch.Tensor) -> float:
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    finite = tensor[tensor.isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0
+
+
+def _distance(mine: torch.Tensor, right: torch.Tensor, floor: float) -> float:
     if mine.shape != right.shape:
         return math.inf
-    wide = torch.complex128 if right.is_complex() else torch.float64
-    mine, right = mine.detach().to(wide), right.detach().to(wide)
     same = (mine == right) | (mine.isnan() & right.isnan())
     finite = mine.isfinite() & right.isfinite()
     if not bool((same | finite).all()):
         return math.inf
     if not bool(finite.any()):
         return 0.0
-    largest = float(right[finite].abs().max())
-    return float((mine - right)[finite].abs().max()) / (largest or 1.0)
+    return float((mine - right)[finite].abs().max()) / (max(_largest(right), floor) or 1.0)

@@ -132,7 +132,7 @@ def _take_over(gm: GraphModule, new: Node, old: Node) -> None:
 
 def _absorb(gm: GraphModule, node: Node, epilogue: Epilogue) -> None:
     """Have ``node`` stand for its epilogue too."""
-    node.meta[graph.ABSORBED] = (*node.meta.get(graph.ABSORBED, ()), epilogue.user.name)
+    node.meta[graph.ABSORBED] = (*graph.covered(node)[1:], *graph.covered(epilogue.user))
     epilogue.user.replace_all_uses_with(epilogue.views[-1] if epilogue.views else node)
     gm.graph.erase_node(epilogue.user)
 

@@ -23,14 +23,14 @@ def model(x, w):
 
 
 def inputs():
-    return torch.randn(256, 256), torch.randn(256, 256)
+    return torch.randn(128, 128), torch.randn(128, 128)
 
 
 def test_kernels_are_timed_on_the_device():
     found = profile(model, *inputs(), rounds=3)
     kernel, matmul = (next(s for s in found.steps if s.kernel is k) for k in (True, False))
     assert kernel.calls == matmul.calls == 3
-    assert kernel.bytes == 3 * 2 * 256 * 256 * 4  # reads and writes one matrix
+    assert kernel.bytes == 3 * 2 * 128 * 128 * 4  # reads and writes one matrix
     assert kernel.device > 0 and kernel.host > 0
     assert matmul.device == 0 and matmul.what == "aten.mm.default"
     assert "y.sin()" in kernel.source and kernel.frames[-1].startswith("model (test_profile.py:")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from aten_backend.comparison import baseline
@@ -54,3 +56,37 @@ def test_counts_failures_and_distances():
 
 def test_new_workloads_are_not_compared():
     assert baseline.changes(comparison(workloads=("gelu",)), comparison(seed=1)) == []
+
+
+MANY = tuple(f"w{number}" for number in range(24))
+
+
+def run(seed, slower=1.0):
+    """A run whose workloads, ours, each differ by some tenths from those of another run, all their rounds alike."""
+    chance = random.Random(seed)
+    made = comparison(seed=seed, workloads=MANY)
+    for row in made.rows:
+        if row.backend == "xpu_aten":
+            factor = slower * chance.lognormvariate(0, 0.08)
+            row.samples = [sample * factor for sample in row.samples]
+    return made
+
+
+def test_scatter_between_runs_is_no_change():
+    """The interval of a suite's median is one of 95%, so that one in twenty misleads."""
+    found = [baseline.changes(run(0), run(100 + seed)) for seed in range(1, 41)]
+    assert sum(bool(one) for one in found) <= 4
+    assert all(change.label == "fusion" for one in found for change in one)
+
+
+def test_a_slowdown_of_all_shows_through_scatter():
+    found = [baseline.changes(run(0), run(100 + seed, 1.1)) for seed in range(1, 21)]
+    assert sum(any(change.label == "fusion" and change.worse for change in one) for one in found) >= 18
+
+
+def test_one_that_stands_out_shows_through_scatter():
+    new = run(1)
+    row = next(row for row in new.rows if row.label == "fusion/w3" and row.backend == "xpu_aten")
+    row.samples = [sample * 3 for sample in row.samples]
+    (change,) = baseline.changes(run(0), new)
+    assert change.label == "fusion/w3" and change.worse

@@ -123,6 +123,9 @@ def test_distance():
     assert distance.distance([inf, nan], [inf, nan]) == 0
     assert distance.distance([one], [nan]) == distance.distance([one], [one[:1]]) == torch.inf
     assert distance.distance([one], []) == torch.inf
+    noise, zero = torch.tensor([1e-9]), torch.tensor([1e-20], dtype=torch.float64)
+    assert distance.distance([one, noise], [one.double(), zero]) < 1e-2, "what is zero but for rounding"
+    assert distance.distance([torch.tensor([True, False])], [torch.tensor([True, True])]) == 1
 
 
 def test_float64_keeps_integers():
