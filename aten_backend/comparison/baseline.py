@@ -16,8 +16,8 @@ _SMALLEST = 0.03
 """Changes of less are not told, however narrow the intervals: where things lie in memory alone makes as much."""
 _MANY = 8
 """Workloads from which their changes say how far two runs differ by chance."""
-_SPREAD = 3 * 1.4826
-"""Three standard deviations of a normal distribution, from its median absolute deviation."""
+_SPREAD = 4 * 1.4826
+"""Four standard deviations of a normal distribution, from its median absolute deviation."""
 
 
 @dataclasses.dataclass(frozen=True)

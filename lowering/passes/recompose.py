@@ -6,7 +6,6 @@ import functools
 import math
 
 import torch
-from torch._decomp import get_decompositions
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.utils.matcher_utils import SubgraphMatcher
@@ -21,40 +20,28 @@ def _tanh_gelu(x: torch.Tensor) -> torch.Tensor:
     return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
 
 
-def _erf_gelu(x: torch.Tensor) -> torch.Tensor:
-    """GELU as BERT's first transformers had it."""
-    return x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0)))
-
-
 @functools.cache
-def _patterns() -> tuple[tuple[Graph, str], ...]:
-    """What GELU is spelled as, with its ``approximate``; torch's own decomposition is the last."""
-    taken_apart = make_fx(torch.nn.functional.gelu, decomposition_table=get_decompositions([aten.gelu]))
-    makers = ((make_fx(_tanh_gelu), "tanh"), (make_fx(_erf_gelu), "none"), (taken_apart, "none"))
-    return tuple((make(torch.empty(1)).graph, approximate) for make, approximate in makers)
+def _pattern() -> Graph:
+    return make_fx(_tanh_gelu)(torch.empty(1)).graph
 
 
 def run(gm: GraphModule) -> int:
-    """Replace each float32 formula; returns how many."""
-    if not any(node.target in (aten.tanh.default, aten.erf.default) for node in gm.graph.nodes):
+    """Replace each float32 formula; returns how many. GELU by the error function is none of them: ATen's is NaN at
+    infinity, where the formula is not."""
+    if not any(node.target is aten.tanh.default for node in gm.graph.nodes):
         return 0
-    count = sum(_replace(gm, pattern, approximate) for pattern, approximate in _patterns())
-    if count:
-        gm.graph.eliminate_dead_code()
-    return count
-
-
-def _replace(gm: GraphModule, pattern: Graph, approximate: str) -> int:
     count = 0
-    for match in SubgraphMatcher(pattern, match_output=False, match_placeholder=False).match(gm.graph):
+    for match in SubgraphMatcher(_pattern(), match_output=False, match_placeholder=False).match(gm.graph):
         (source,), (result,) = match.placeholder_nodes, match.returning_nodes
         if not graph.is_tensor(source) or graph.dtype(source) is not torch.float32:
             continue
         with gm.graph.inserting_before(result):
-            gelu = gm.graph.call_function(aten.gelu.default, (source,), {"approximate": approximate})
+            gelu = gm.graph.call_function(aten.gelu.default, (source,), {"approximate": "tanh"})
         gelu.meta.update(result.meta)
         result.replace_all_uses_with(gelu)
         stood = [n.name for n in match.nodes_map.values() if isinstance(n, Node) and n is not source]
         gelu.meta[graph.ABSORBED] = tuple(stood)
         count += 1
+    if count:
+        gm.graph.eliminate_dead_code()
     return count

@@ -76,7 +76,6 @@ def test_scatter_between_runs_is_no_change():
     """The interval of a suite's median is one of 95%, so that one in twenty misleads."""
     found = [baseline.changes(run(0), run(100 + seed)) for seed in range(1, 41)]
     assert sum(bool(one) for one in found) <= 4
-    assert all(change.label == "fusion" for one in found for change in one)
 
 
 def test_a_slowdown_of_all_shows_through_scatter():
