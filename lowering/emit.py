@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from . import ir
 from .artifacts import Param
 from .assemble import Assembler, Code, Kernel, Phase, needs_ticket
-from .combine import COMBINE, group_type, identity_text, ties, wins, wins_last
-from .dtypes import is_float
 from .faults import SITE_BITS
 from .index import ZERO, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, floor_divide, product, render
+from .reductions import ReductionText
 from .scalars import call_text, cast_text, constant_text, load_text, store_text
 from .schedule import TILE, Mapping, Schedule
 from .stages import loop_targets, plan_kept, stages, varying
@@ -24,7 +23,7 @@ BLOCK = 128
 """Additions in a row before a partial sum is set aside, so that rounding errors of long sums stay small."""
 
 
-class Emitter:
+class Emitter(ReductionText):
     """Writes one phase. A phase that is ``conditional`` runs in the work-group whose ``last`` is one; in others, where
     it is zero, it runs over nothing, so that no barrier stands in a branch. Its checks have numbers from
     ``first_check`` on."""
@@ -197,7 +196,7 @@ class Emitter:
         for turn in range(self.schedule.rows_an_item):
             self._take_row(turn)
             for p in reductions:
-                self._combine(p, _of_turn(f"a{p}", turn))
+                self.combine(p, _of_turn(f"a{p}", turn))
             self._between(1)
 
     def _loop(self, stage: int) -> None:
@@ -209,13 +208,13 @@ class Emitter:
         reductions = [p for p in targets if isinstance(body[p], ir.Reduce)]
         needed = self.kept.needed[stage]
         scans = [p for p in needed if isinstance(body[p], ir.Scan)]
-        depth, sums = self.depth, [p for p in reductions if self._is_blocked(p)]
+        depth, sums = self.depth, [p for p in reductions if self.is_blocked(p)]
         blocked = bool(sums) and not scans and not _is_short(self.group.cols, self.schedule)
         turns = self.schedule.rows_an_item
         partial = {p: f"s{p}" if blocked and p in sums else f"a{p}" for p in reductions}
         for p in reductions + scans:
             self.origin = body[p].origin
-            for name, value in self._accumulators(p):
+            for name, value in self.accumulators(p):
                 self._start(name, value)
         self.origin = ()
         self._open_loops(sums if blocked else [])
@@ -224,7 +223,7 @@ class Emitter:
                 self._take_row(turn)
             self._turn(needed, stage)
             for p in reductions:
-                self._accumulate(p, _of_turn(partial[p], turn))
+                self.accumulate(p, _of_turn(partial[p], turn))
         if blocked:
             self.depth = depth + len(self.schedule.loops)  # in the loop over blocks
             for p in sums:
@@ -235,7 +234,7 @@ class Emitter:
         self.depth = depth
         if turns == 1:
             for p in reductions:
-                self._combine(p, f"a{p}")
+                self.combine(p, f"a{p}")
         self.origin = ()
 
     def _start(self, name: str, value: str) -> None:
@@ -256,7 +255,7 @@ class Emitter:
                 self.line(f"{self._kept_place(p)} = {self.text[p]}")
 
     def _kept_place(self, position: int) -> str:
-        return f"l{self.kept.places[position]}[{self._column()}]"
+        return f"l{self.kept.places[position]}[{self.column()}]"
 
     def _open_loops(self, blocked: Sequence[int]) -> None:
         """The loops over the cols, with one over blocks around the innermost for the sums that are ``blocked``."""
@@ -316,9 +315,9 @@ class Emitter:
         elif isinstance(statement, ir.Check):
             self._check(position, statement)
         elif isinstance(statement, ir.Scan) and self.schedule.lanes > 1:
-            self._shared_scan(position, statement)
+            self.shared_scan(position, statement)
         elif isinstance(statement, ir.Scan):
-            self._accumulate(position, f"a{position}")
+            self.accumulate(position, f"a{position}")
             self.text[position] = f"{'p' if statement.fn.startswith('arg') else 'a'}{position}"
         else:
             self.text[position] = f"v{position}"
@@ -390,109 +389,6 @@ class Emitter:
             value = call_text(statement.fn, dtype, [f"u{statement.buffer}", value])
             self.line(f"u{statement.buffer} = {load_text(buffer.dtype, place)}")
         self.line(f"{place} = {store_text(buffer.dtype, value)}")
-
-    # ---- reductions
-    # ------------------------------------------------------------------------------------------------------
-
-    def _reduce(self, position: int) -> ir.Reduce | ir.Scan:
-        statement = self.group.body[position]
-        assert isinstance(statement, (ir.Reduce, ir.Scan))
-        return statement
-
-    def _is_blocked(self, position: int) -> bool:
-        statement = self._reduce(position)
-        return statement.fn == "sum" and is_float(statement.dtype)
-
-    def _accumulators(self, position: int) -> list[tuple[str, str]]:
-        statement = self._reduce(position)
-        dtype = self.group.body[statement.arg].dtype
-        if statement.fn.startswith("arg"):
-            return [(f"a{position}", identity_text(statement.fn[3:], dtype)), (f"p{position}", "np.int64(-1)")]
-        return [(f"a{position}", identity_text(statement.fn, dtype))]
-
-    def _accumulate(self, position: int, name: str) -> None:
-        statement = self._reduce(position)
-        self.origin = statement.origin
-        value = self.text[statement.arg]
-        dtype = self.group.body[statement.arg].dtype
-        if statement.fn.startswith("arg"):
-            if isinstance(statement, ir.Reduce):
-                assert statement.position is not None
-                place = self.text[statement.position]
-                better = wins(statement.fn, value, name, dtype)
-                better += f" or (({ties(value, name, dtype)}) and ({place} < p{position}))"
-            else:
-                place = f"np.int64({self._column()})"
-                better = wins_last(statement.fn, value, name, dtype)
-            self.line(f"c = {better} or (p{position} < 0)")
-            self.line(f"{name} = select(c, {value}, {name})")
-            self.line(f"p{position} = select(c, {place}, p{position})")
-        else:
-            self.line(f"{name} = {call_text(COMBINE[statement.fn], dtype, [name, value])}")
-
-    def _shared_scan(self, position: int, statement: ir.Scan) -> None:
-        """One turn of a sum that the lanes walk side by side."""
-        self.text[position], value = f"v{position}", self.text[statement.arg]
-        for name, found in (("v", f"group_scan_inclusive_add({value})"), ("a", f"group_add({value})")):
-            self.line(f"{name}{position} = {call_text('add', statement.dtype, [f'a{position}', found])}")
-
-    def _column(self) -> str:
-        """The position of the current column among the cols, in their original order."""
-        position: Index = Index({})
-        for a in self.group.cols:
-            position = position * a.size + Index({(a,): 1})
-        return self.index(position)
-
-    def _combine(self, position: int, name: str) -> None:
-        """Bring the lanes' partial results, each under ``name``, together."""
-        statement = self._reduce(position)
-        self.origin = statement.origin
-        dtype = self.group.body[statement.arg].dtype
-        self.text[position] = f"v{position}"
-        if statement.fn.startswith("arg"):
-            self._combine_positions(position, statement, dtype)
-        elif self.schedule.lanes == 1:
-            self.line(f"v{position} = {name}")
-        elif statement.fn == "prod":
-            self._combine_product(position, dtype)
-        elif statement.fn in ("max", "min") and is_float(dtype):
-            self.line(f"v{position} = group_{statement.fn}_nan({name})")
-        else:
-            self.line(f"v{position} = {self._group(statement.fn, name, dtype)}")
-
-    def _group(self, fn: str, name: str, dtype: str) -> str:
-        """A reduction over the work-group. Small integers travel as 32 bits."""
-        if dtype == "bool":
-            return f"group_{'max' if fn in ('any', 'max', 'sum') else 'min'}(cast_int32({name})) != 0"
-        wide = group_type(dtype)
-        reduced = f"group_{'add' if fn == 'sum' else fn}({cast_text(dtype, wide, name)})"
-        return cast_text(wide, dtype, reduced)
-
-    def _combine_product(self, position: int, dtype: str) -> None:
-        """SPIR-V has no product over a work-group: every lane multiplies what all have put into local memory."""
-        exchange = f"x{position}"
-        self.exchanges.append(Param(exchange, "local", dtype, self.schedule.lanes))
-        if self.schedule.outer:  # other lanes may still be reading what the turn before put there
-            self.line("barrier()")
-        self.line(f"{exchange}[lane] = a{position}")
-        self.line("barrier()")
-        self.line(f"v{position} = {identity_text('prod', dtype)}")
-        self.line(f"for t in range({self.schedule.lanes}):")
-        self.line(f"    v{position} = {call_text('mul', dtype, [f'v{position}', f'{exchange}[t]'])}")
-
-    def _combine_positions(self, position: int, statement: ir.Reduce | ir.Scan, dtype: str) -> None:
-        value, place = f"a{position}", f"p{position}"
-        if self.schedule.lanes == 1:
-            self.line(f"v{position} = {place}")
-            return
-        wide = group_type(dtype)
-        self.line(f"w{position} = {cast_text(dtype, wide, value) if dtype != 'bool' else f'cast_int32({value})'}")
-        self.line(f"m{position} = group_{statement.fn[3:]}(w{position})")
-        best = f"(w{position} == m{position})"
-        if is_float(dtype):
-            self.line(f"n{position}_nan = group_max(cast_int32({value} != {value}))")
-            best = f"select(n{position}_nan > 0, {value} != {value}, w{position} == m{position})"
-        self.line(f"v{position} = group_min(select({best} & ({place} >= 0), {place}, np.int64(9223372036854775807)))")
 
 
 def _of_turn(name: str, turn: int) -> str:
