@@ -28,7 +28,7 @@ from lowering.passes import onednn_linear
 from runtime import devices
 from runtime.compiler import CompiledKernel
 from runtime.executor import CompiledGraph, Run, link_text
-from runtime.plan import Step
+from runtime.launch_plan import Step
 from runtime.profile import annotated
 
 _PACKAGES = ("lowering", "runtime", "aten_backend")

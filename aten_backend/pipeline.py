@@ -38,7 +38,8 @@ from runtime.compiler import CompiledKernel, KernelCompiler
 from runtime.devices import Device
 from runtime.errors import DeviceNotFoundError, KernelCompileError, LaunchError, ToolchainMissingError, WorkerDiedError
 from runtime.executor import link
-from runtime.plan import LaunchPlan, Planner, make_plan
+from runtime.launch_plan import LaunchPlan
+from runtime.plan import Planner, make_plan
 
 _graphs = itertools.count()
 

@@ -12,8 +12,8 @@ from lowering.artifacts import KernelSource
 from . import parking
 from .compiler import CompiledKernel
 from .devices import Device
+from .launch_plan import LaunchPlan, Step, namespace
 from .launcher import Kernel, build_kernel
-from .plan import LaunchPlan, Step, namespace
 from .staging import Staging, staged_text
 
 Run = Callable[[list[Any]], tuple[Any, ...]]

@@ -17,7 +17,7 @@ import torch
 from lowering.artifacts import KernelSource
 from lowering.interpret import Memory, Pointer, UninitialisedReadError, host_values, run_kernel
 
-from .plan import LaunchPlan, namespace
+from .launch_plan import LaunchPlan, namespace
 
 
 class _Memories:

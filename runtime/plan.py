@@ -6,15 +6,12 @@ memory, call ATen, forget. Nothing is forgotten while a kernel that uses it may 
 
 from __future__ import annotations
 
-import dataclasses
 import keyword
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._C._dynamo import guards as native
 from torch.fx import Node
 
 from lowering import graph
@@ -22,14 +19,14 @@ from lowering.assemble import Kernel
 from lowering.classify import op_name
 from lowering.dtypes import TORCH
 from lowering.errors import user_line
-from lowering.faults import FAULTS, SITE_BITS
 from lowering.index import ONE, Axis, Index, Loaded, Quotient, Remainder, Symbol, product, render
 from lowering.ir import Buffer, GroupIR, Load, Store
 from lowering.partition import Extern, Group, Partition
 from lowering.schedule import Mapping as LoopMapping
 from lowering.symbols import to_index
 
-from .memory import POOLED, allocate
+from .launch_plan import LaunchPlan, Step
+from .memory import POOLED
 
 OUT_VARIANTS = {
     torch.ops.aten.mm.default: "torch.mm",
@@ -65,40 +62,6 @@ def _is_last_at(store: Store, name: str, body: GroupIR) -> bool:
     loads = [(p, s) for p, s in enumerate(body.body) if isinstance(s, Load) and body.buffers[s.buffer].name == name]
     end = body.body.index(store)
     return bool(loads) and all(p < end and s.index == store.index for p, s in loads)
-
-
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """What the lines ``first`` to ``last`` of a plan's text run (the first line is 1): kernels, or one call of ATen.
-
-    ``label`` is the first kernel's name or the op's, ``nodes`` the names of the nodes behind it, ``source`` the user's
-    line of the first that has one. ``launches`` counts kernels: 0 for ATen, and for a group that a kernel computes
-    which an earlier step has launched; ``kernel`` tells these apart.
-    """
-
-    first: int
-    last: int
-    label: str
-    nodes: tuple[str, ...]
-    source: str
-    launches: int
-    kernel: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class LaunchPlan:
-    """``text`` defines ``call(args)``; ``constants`` are the names that it uses besides torch's; ``kernels`` are
-    launched as k0, k1, ... in the order of their first use, one entry a launch. ``steps`` are those of the partition,
-    in order, each with its lines of the text."""
-
-    text: str
-    constants: Mapping[str, Any]
-    kernels: tuple[Kernel, ...]
-    extern_calls: int
-    steps: tuple[Step, ...] = ()
-
-    def __str__(self) -> str:
-        return self.text
 
 
 def number(ix: Index) -> str:
@@ -477,38 +440,6 @@ class Planner:
 
     def _result(self, value: Any) -> str:
         return self._node(value) if isinstance(value, Node) else self._argument(value)
-
-
-def check_error(error: torch.Tensor, checks: Sequence[tuple[int, int, int]]) -> None:
-    """Raise what a kernel has noted: which of ``checks`` (code, dimension, size of each) failed, and at which index."""
-    if word := int(error):
-        code, dim, size = checks[(word & ((1 << SITE_BITS) - 1)) - 1]
-        raise FAULTS[code].error(word >> SITE_BITS, dim, size)
-
-
-def _stay() -> None:
-    """``park`` and ``unpark`` where kernels run elsewhere than ATen's ops."""
-
-
-def namespace(
-    constants: Mapping[str, Any], launches: Sequence[Callable[..., None]], wait: Callable[[], None]
-) -> dict[str, Any]:
-    """The globals of a plan's text."""
-    names = {
-        "torch": torch,
-        "math": math,
-        # half the time of torch.empty_strided and as_strided; views know nothing of autograd, which is not on here
-        "empty_strided": native._empty_strided_cpu,  # type: ignore[attr-defined]
-        "allocate": allocate,
-        "reinterpret": native._reinterpret_tensor,  # type: ignore[attr-defined]
-        "_conj": torch._conj,
-        "_neg_view": torch._neg_view,
-        "wait": wait,
-        "park": _stay,
-        "unpark": _stay,
-        "check": check_error,
-    }
-    return {**names, **constants, **{f"k{i}": launch for i, launch in enumerate(launches)}}
 
 
 class PlainPlanner(Planner):

@@ -19,8 +19,8 @@ from torch.profiler import record_function
 
 from . import devices
 from .executor import CompiledGraph, Run, executable, names
+from .launch_plan import Step
 from .libraries import syclinterface
-from .plan import Step
 
 WAIT = -1
 """The step that a plan's ``wait()`` counts as: ATen, or the caller, waits for kernels."""

@@ -15,7 +15,7 @@ import torch
 
 from lowering.errors import ArtifactError
 
-from .plan import LaunchPlan, namespace
+from .launch_plan import LaunchPlan, namespace
 
 _LAUNCH = re.compile(r"k(\d+)")
 _ALIASES = frozenset({"reinterpret", "_conj", "_neg_view"})

@@ -22,8 +22,8 @@ from aten_backend.options import Options
 from aten_backend.pipeline import compile_graph, compiler_for
 from lowering.artifacts import KernelSource, Param
 from runtime import devices
+from runtime.launch_plan import check_error
 from runtime.launcher import build_kernel
-from runtime.plan import check_error
 
 SAVED = "inputs.pt"
 """Tensors of a graph's first call, by name, beside its script."""

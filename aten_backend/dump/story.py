@@ -15,7 +15,7 @@ from lowering.assemble import Kernel
 from lowering.partition import Group, Partition
 from runtime.devices import Device
 from runtime.executor import CompiledGraph, Run
-from runtime.plan import LaunchPlan
+from runtime.launch_plan import LaunchPlan
 from runtime.profile import Span
 
 KINDS = tuple(COMPILERS.values())

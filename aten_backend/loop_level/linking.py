@@ -15,8 +15,8 @@ from lowering.artifacts import KernelSource, Param
 from runtime import devices
 from runtime.devices import Device
 from runtime.errors import DeviceNotFoundError
+from runtime.launch_plan import check_error
 from runtime.launcher import build_kernel
-from runtime.plan import check_error
 
 
 def _addressing_host_memory(device: Device) -> Device:

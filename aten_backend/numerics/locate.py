@@ -19,7 +19,7 @@ from lowering.errors import user_line
 from lowering.interpret import KernelFault
 from lowering.pieces import cone, piece
 from runtime.interpreted import interpreted
-from runtime.plan import LaunchPlan
+from runtime.launch_plan import LaunchPlan
 
 Relower = Callable[[GraphModule], LaunchPlan]
 

@@ -10,7 +10,7 @@ import torch
 from lowering.emit import emit
 from lowering.errors import user_line
 from lowering.target import GENERIC
-from runtime.plan import Step, namespace
+from runtime.launch_plan import Step, namespace
 from runtime.profile import WAIT, marked, title
 from support import lowered
 

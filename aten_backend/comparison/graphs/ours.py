@@ -16,7 +16,7 @@ from aten_backend.options import Options
 from aten_backend.pipeline import compile_graph
 from lowering import graph
 from lowering.partition import Group
-from runtime import plan
+from runtime import launch_plan, plan
 from runtime.executor import CompiledGraph, Run, executable, names
 
 _WAITS = frozenset({"wait", "park", "unpark"})
@@ -52,7 +52,7 @@ def _variant(compiled: CompiledGraph, text: str, clock: Clock) -> Run:
     return executable(text, scope, compiled.kernels, compiled.device, f"{compiled.name} timed")
 
 
-def _key(statement: ast.stmt, steps: Sequence[plan.Step]) -> str | None:
+def _key(statement: ast.stmt, steps: Sequence[launch_plan.Step]) -> str | None:
     """The key of a statement of a plan that is to be timed: a launch, a wait, or the call of the ATen step ``n``."""
     if not isinstance(statement, (ast.Expr, ast.Assign)) or not isinstance(statement.value, ast.Call):
         return None
@@ -94,7 +94,7 @@ def _sources(node: Node) -> list[Node]:
     return [graph.storage_base(one) if graph.is_tensor(one) else one for one in node.all_input_nodes]
 
 
-def _externs(seen: Mapping[str, Any], steps: Sequence[plan.Step], keys: Mapping[int, str]) -> list[Step]:
+def _externs(seen: Mapping[str, Any], steps: Sequence[launch_plan.Step], keys: Mapping[int, str]) -> list[Step]:
     """The calls of ATen."""
     nodes = {str(node.name): node for node in seen["passes"].graph.nodes}
     found, known = [], set(keys.values())
