@@ -1,4 +1,4 @@
-"""A fault in the row of a lookup: every element is too large by a hundredth of its square. (GELUs of a BERT are epilogues
+"""A fault in the row of a lookup: every element is too large by a hundredth of its square. (Its GELUs are epilogues
 of matmuls, and need no row.)"""
 
 from __future__ import annotations
