@@ -50,13 +50,12 @@ class Emitter(ReductionText):
         """The phase's code; none for one that never runs, as drivers do not build a division by a constant zero."""
         if not any(a.size == ZERO for a in self.group.rows):
             self._positions()
-            last = max(self.stage, default=0)
             if self.schedule.rows_an_item > 1:
-                last = 0
                 self._between(0, differing=False)
                 self._loop(0)
                 self._finish_rows()
             else:
+                last = max(self.stage, default=0)
                 for stage in range(last + 1):
                     self._between(stage)
                     self._loop(stage)

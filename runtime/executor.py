@@ -83,21 +83,20 @@ def executable(text: str, scope: dict[str, Any], kernels: Sequence[Kernel], devi
     call: Run = scope["call"] if staging is None else staging.starting(scope["call"])
     if kernels and device is not None:
         call = _settling(call, device.wait)
-    if "park()" in text:
-        call = parking.ending(call)
     call._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd's mark for this convention
     return call
 
 
 def _settling(call: Run, wait: Callable[[], None]) -> Run:
-    """``call``, which leaves no kernel running when it ends in an error: an interrupt may come between a launch and the
-    wait for it, and the memory that the kernel uses goes with the frame of ``call``."""
+    """``call``, which leaves no kernel running and no thread asleep when it ends in an error: an interrupt may come
+    between a launch and the wait for it, and the memory that the kernel uses goes with the frame of ``call``."""
 
     def run(arguments: list[Any]) -> Any:
         try:
             return call(arguments)
         except BaseException:
             wait()
+            parking.unpark()
             raise
 
     return run

@@ -18,7 +18,6 @@ import os
 import pathlib
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -91,18 +90,6 @@ def unpark() -> None:
 def names(device: Device | None) -> dict[str, Callable[[], None]]:
     """What a plan for ``device`` calls; nothing in particular where kernels run elsewhere than ATen's ops."""
     return {"park": park, "unpark": unpark} if device is not None and device.traits.is_cpu else {}
-
-
-def ending(call: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-    """``call``, behind which the threads are awake, however it ends."""
-
-    def run(arguments: list[Any]) -> Any:
-        try:
-            return call(arguments)
-        finally:
-            unpark()
-
-    return run
 
 
 def forget() -> None:

@@ -45,11 +45,6 @@ class Epilogue(NamedTuple):
     views: tuple[Node, ...]
     user: Node
 
-    @property
-    def value(self) -> Node:
-        """What the op reads."""
-        return self.user.all_input_nodes[0]
-
 
 def is_usable() -> bool:
     """Whether oneDNN is there, and the user lets it, and OpenMP gives it the threads that ATen has: with fewer, its

@@ -20,7 +20,7 @@ CACHE = f"{PLANTED / 'cache.py'}:target"
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
 FAULTS = {
-    "read_row": ("op", "aten.embedding.default"),
+    "op_row": ("op", "aten.embedding.default"),
     "schedule": ("step", "schedule"),
     "graph_pass": ("step", "split_bias"),
     "plan": ("step", "plan"),

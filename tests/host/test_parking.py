@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from runtime import parking
+from runtime.executor import executable
 from support import lowered
 
 LARGE, SMALL = (1024, 1024), (16, 16)
@@ -108,12 +111,15 @@ def test_one_thread_is_left_alone():
 
 @pytest.mark.usefixtures("two_threads")
 def test_an_error_leaves_nobody_asleep():
-    def failing(arguments):
-        parking.park()
+    def failing():
         raise RuntimeError("on purpose")
 
+    device: Any = SimpleNamespace(traits=SimpleNamespace(shared_system_usm=True), wait=lambda: None)
+    kernels: list[Any] = [None]
+    text = "def call(args):\n    park()\n    k0()\n    unpark()\n"
+    run = executable(text, {"park": parking.park, "unpark": parking.unpark, "k0": failing}, kernels, device, "failing")
     with pytest.raises(RuntimeError, match="on purpose"):
-        parking.ending(failing)([])
+        run([])
     assert not parking._region().open
 
 
