@@ -1,4 +1,5 @@
-"""What a launch costs the host, beside the bare calls of dpctl's C interface that it consists of.
+"""What a launch costs the host: one that is queued, beside the bare calls of dpctl's C interface that it consists of,
+and one by ATen's threads, which has run the kernel when it returns.
 
 Run it: ``python benchmarks/launch.py``. Each number is the least of many single calls, measured in turn with the
 others, as anything else that runs on the machine only adds to them. docs/launching.md has the results.
@@ -6,6 +7,7 @@ others, as anything else that runs on the machine only adds to them. docs/launch
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +17,8 @@ import torch
 from lowering.artifacts import KernelSource, Param
 from runtime.compiler import KernelCompiler
 from runtime.devices import Device, resolve
-from runtime.launcher import Kernel, Launch, build_kernel
+from runtime.launch import QueuedLaunch
+from runtime.launcher import Kernel, build_kernel
 from runtime.libraries import syclinterface
 
 ROUNDS, CALLS = 100, 50
@@ -45,12 +48,12 @@ def kernel_of(compiler: KernelCompiler, device: Device, pointers: int) -> Kernel
     return build_kernel(device, compiler.submit(source).result(), source)
 
 
-def bare(launch: Launch, args: Sequence[int]) -> Callable[[], None]:
+def bare(launch: QueuedLaunch, args: Sequence[int]) -> Callable[[], None]:
     """The foreign calls alone, with arguments that are ready: the least that ctypes can take."""
     library = syclinterface()
-    block = launch._new_block()
+    block = launch.new_block()
     block[0][: len(args)] = memoryview(bytearray(b"".join(a.to_bytes(8, "little") for a in args))).cast("Q")
-    launch._resize(block, SIZE)
+    launch.resize(block, SIZE)
     submit, arguments, delete_event = library.DPCTLQueue_SubmitRange, block[3], library.DPCTLEvent_Delete
 
     def call(keep: Any = block) -> None:
@@ -62,18 +65,23 @@ def bare(launch: Launch, args: Sequence[int]) -> Callable[[], None]:
 def launches() -> None:
     """A launch of kernels of one, three and seven arrays."""
     device, compiler = resolve(), KernelCompiler()
-    print("arrays  bare us  launch us  ratio")
+    print("arrays  bare us  queued us  ratio  run by the caller us  by all threads us")
     for pointers in (1, 3, 7):
-        launch = kernel_of(compiler, device, pointers).bind()
+        kernel = kernel_of(compiler, device, pointers)
+        queued, team = kernel.by_queue(), kernel.bind()
         arrays = [torch.zeros(SIZE) for _ in range(pointers)]
         args = tuple(array.data_ptr() for array in arrays)
-        run = launch.launch
-
-        def ours(run: Any = run, args: tuple[int, ...] = args) -> None:
-            run(args, SIZE)
-
-        found = least({"bare": bare(launch, args), "launch": ours}, device.wait)
-        print(f"{pointers:6}  {found['bare']:7.2f}  {found['launch']:9.2f}  {found['launch'] / found['bare']:5.2f}")
+        found = least(
+            {
+                "bare": bare(queued, args),
+                "queued": functools.partial(queued.launch, args, SIZE),
+                "caller": functools.partial(team.launch, args, SIZE, True),
+                "all": functools.partial(team.launch, args, SIZE),
+            },
+            device.wait,
+        )
+        times = f"{found['bare']:7.2f}  {found['queued']:9.2f}  {found['queued'] / found['bare']:5.2f}"
+        print(f"{pointers:6}  {times}  {found['caller']:20.2f}  {found['all']:17.2f}")
     compiler.shutdown()
 
 

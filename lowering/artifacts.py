@@ -21,6 +21,11 @@ class Param:
     dtype: str
     extent: int = 0
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of work-group memory that it takes."""
+        return self.extent * int(self.dtype.lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
+
 
 @dataclasses.dataclass(frozen=True)
 class KernelSource:

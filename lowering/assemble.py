@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from . import ir
 from .artifacts import KernelSource, Param
 from .dtypes import storage_name
-from .index import Index, Symbol, product
+from .index import ZERO, Index, Symbol, kernel_text, product
+from .scalars import FUNCTIONS
 from .schedule import Mapping, Schedule
 
 _SHARED = frozenset({"item", "lane", "failed", "site", "last"})
@@ -26,6 +27,20 @@ _SHARED = frozenset({"item", "lane", "failed", "site", "last"})
 Check = tuple[int, int, Index]
 """Code, dimension and size of something that must hold."""
 
+MEMORY_COST = 2
+"""Additions in the time of one access that a cache answers."""
+
+
+def cost(group: ir.GroupIR) -> int:
+    """Additions in the time that one point of the group takes."""
+    total = 0
+    for statement in group.body:
+        if isinstance(statement, ir.Call):
+            total += FUNCTIONS[statement.fn].cost if statement.fn in FUNCTIONS else 1
+        elif isinstance(statement, (ir.Load, ir.Store, ir.Update)):
+            total += MEMORY_COST
+    return max(total, 1)
+
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
@@ -33,6 +48,11 @@ class Phase:
 
     group: ir.GroupIR
     schedule: Schedule
+
+    @property
+    def work(self) -> Index:
+        """Additions in the time that the phase takes one work-item after the other."""
+        return product(a.size for a in (*self.group.rows, *self.group.cols)) * cost(self.group)
 
     def __str__(self) -> str:
         return f"{self.schedule}\n{self.group}"
@@ -77,6 +97,11 @@ class Kernel:
         """The schedule of the first phase."""
         return self.phases[0].schedule
 
+    @property
+    def work(self) -> Index:
+        """Additions in the time that all phases take one work-item after the other."""
+        return sum((phase.work for phase in self.phases), ZERO)
+
     def __str__(self) -> str:
         return f"# over {' x '.join(map(str, self.global_size))} work-items\n{self.source.text}"
 
@@ -120,7 +145,8 @@ class Assembler:
     def _take_ticket(self) -> None:
         """Find out whether this work-group is the last one: lane 0 asks, and tells the others."""
         self._add("ticket = np.int32(-1)", "if lane == 0:", "    ticket = take_ticket(tickets)")
-        self._add("last = cast_int64(group_max(ticket) == np.int32(item.get_group().get_group_range(0)) - np.int32(1))")
+        groups = kernel_text(self.phases[0].schedule.extents[-1], self.symbols, {})
+        self._add(f"last = cast_int64(group_max(ticket) == np.int32({groups}) - np.int32(1))")
 
     def _phase(self, number: int, phase: Phase, code: Code) -> None:
         """Add a phase's lines, its names kept apart from those of other phases: numba gives a name one type."""

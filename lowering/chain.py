@@ -8,18 +8,13 @@ the two, becomes a phase of the same kernel: run by one work-group, when the gro
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from . import ir
-from .assemble import Phase
+from .assemble import Phase, cost
 from .index import product
-from .scalars import FUNCTIONS
 from .schedule import Mapping
 from .target import Traits
-
-MEMORY_COST = 2
-"""Additions in the time of one access that a cache answers."""
-
 
 LOOKAHEAD = 16
 """Phases that a launch may have."""
@@ -89,14 +84,4 @@ def _work(phase: Phase, traits: Traits) -> int | None:
     points = product(a.size for a in (*rows, *cols)).constant or 0
     last = (spread[-1].size.constant or 0) if spread else 1
     padded = -(-last // traits.lanes) * traits.lanes
-    return points * padded // max(last, 1) * _cost(phase.group.body)
-
-
-def _cost(body: Sequence[ir.Statement]) -> int:
-    total = 0
-    for statement in body:
-        if isinstance(statement, ir.Call):
-            total += FUNCTIONS[statement.fn].cost if statement.fn in FUNCTIONS else 1
-        elif isinstance(statement, (ir.Load, ir.Store, ir.Update)):
-            total += MEMORY_COST
-    return max(total, 1)
+    return points * padded // max(last, 1) * cost(phase.group)

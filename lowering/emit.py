@@ -13,7 +13,7 @@ from . import ir
 from .artifacts import Param
 from .assemble import Assembler, Code, Kernel, Phase, needs_ticket
 from .faults import SITE_BITS
-from .index import ZERO, Atom, Axis, Index, Loaded, Quotient, Remainder, Symbol, floor_divide, product, render
+from .index import ZERO, Axis, Index, Symbol, floor_divide, kernel_text, product
 from .reductions import ReductionText
 from .scalars import call_text, cast_text, constant_text, load_text, store_text
 from .schedule import TILE, Mapping, Schedule
@@ -21,6 +21,11 @@ from .stages import loop_targets, plan_kept, stages, varying
 
 BLOCK = 128
 """Additions in a row before a partial sum is set aside, so that rounding errors of long sums stay small."""
+
+
+def _work_group(dimension: int, size: int) -> str:
+    """Which work-group this is along ``dimension``, where ``size`` work-items make one."""
+    return f"work_group_{dimension}(np.int64({size}))"
 
 
 class Emitter(ReductionText):
@@ -99,7 +104,7 @@ class Emitter(ReductionText):
         position = self._id(dimension)
         if self.schedule.rows_an_item > 1 and dimension == len(self.schedule.dims) - 1:
             block = self.schedule.rows_an_item * self.schedule.work_group[-1]
-            group = f"np.int64(item.get_group().get_group_id({dimension})) * np.int64({block})"
+            group = f"{_work_group(dimension, self.schedule.work_group[-1])} * np.int64({block})"
             self.line(f"first_row = {group} + np.int64(item.get_local_id({dimension}))")
             return
         if self.schedule.overhangs[dimension]:
@@ -114,7 +119,7 @@ class Emitter(ReductionText):
 
     def _row(self) -> str:
         """The position of a work-group's row, or of the one whose turn it is."""
-        group, count = "np.int64(item.get_group().get_group_id(0))", self.schedule.rows_a_group
+        group, count = _work_group(0, self.schedule.lanes), self.schedule.rows_a_group
         if count == 1:
             return group
         total = self.index(product(a.size for a in self.schedule.dims[0]))
@@ -157,18 +162,7 @@ class Emitter(ReductionText):
 
     def index(self, ix: Index) -> str:
         """An index as kernel text."""
-        return render(ix, self._atom)
-
-    def _atom(self, a: Atom) -> str:
-        if isinstance(a, Axis):
-            return a.name
-        if isinstance(a, Symbol):
-            return self.symbols.setdefault(a, f"n{len(self.symbols)}")
-        if isinstance(a, Loaded):
-            return self.text[a.value]
-        function = "sdiv" if isinstance(a, Quotient) else "srem"
-        assert isinstance(a, (Quotient, Remainder))
-        return f"{function}(np.int64({self.index(a.num)}), np.int64({self.index(a.den)}))"
+        return kernel_text(ix, self.symbols, self.text)
 
     # ---- code between and inside loops
     # -----------------------------------------------------------------------------------

@@ -429,6 +429,24 @@ def unflatten(flat: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:
     return tuple(ZERO if s == ONE else c for c, s in zip(coords, shape, strict=True))
 
 
+def kernel_text(ix: Index, symbols: dict[Symbol, str], values: Mapping[int, str]) -> str:
+    """``ix`` as kernel text. ``symbols`` names size symbols, and takes those that are new to it; ``values`` has the
+    text of data-dependent ones."""
+
+    def name(a: Atom) -> str:
+        if isinstance(a, Axis):
+            return a.name
+        if isinstance(a, Symbol):
+            return symbols.setdefault(a, f"n{len(symbols)}")
+        if isinstance(a, Loaded):
+            return values[a.value]
+        function = "sdiv" if isinstance(a, Quotient) else "srem"
+        num, den = (kernel_text(part, symbols, values) for part in (a.num, a.den))
+        return f"{function}(np.int64({num}), np.int64({den}))"
+
+    return render(ix, name)
+
+
 def render(ix: Index, name: Callable[[Atom], str]) -> str:
     """``ix`` as a Python expression; ``name`` renders atoms."""
     parts = []

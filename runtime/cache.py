@@ -17,15 +17,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from lowering.artifacts import KernelSource
+from runtime.protocol import pack, unpack
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 SUFFIX = ".spvc"
 SIZE_LIMIT = 1 << 30
 _MAGIC = b"XPUATEN\0"
 _PREFIX = struct.Struct(">8sI32s")  # magic, length of the header, checksum of header and body
-_COMPILER_SOURCES = ("numba_compat.py", "numba_speed.py", "kernel_language.py", "opencl.py")
+_COMPILER_SOURCES = (
+    *("numba_compat.py", "numba_speed.py", "kernel_language.py"),
+    *("opencl.py", "host_stub.py", "share_layout.py"),
+)
+_BINARIES = ("spirv", "native", "stub")
 _ABANDONED = 3600.0
 """Seconds after which a file that is still being written never will be finished."""
 
@@ -34,8 +39,8 @@ _ABANDONED = 3600.0
 class CompiledKernel:
     """A kernel as SPIR-V, with the optimised LLVM text it came from.
 
-    ``native`` is machine code for the device that ``fits`` identifies (``opencl.Target.identity``); empty if there is
-    none.
+    ``native`` is machine code for the device that ``fits`` identifies (``opencl.Target.identity``), and ``stub`` that
+    of the function by which threads of the host launch it (``host_stub``); empty if there is none.
     """
 
     name: str
@@ -44,6 +49,7 @@ class CompiledKernel:
     llvm: str
     native: bytes = b""
     fits: str = ""
+    stub: bytes = b""
 
     def __str__(self) -> str:
         code = f" and {len(self.native)} bytes of machine code for {self.fits}" if self.native else ""
@@ -114,10 +120,11 @@ def kernel_key(source: KernelSource, versions: Mapping[str, str], fingerprint: s
 
 
 def encode(kernel: CompiledKernel, parts: Mapping[str, str]) -> bytes:
-    """The content of a cache file: a checksum, a JSON header, then SPIR-V, machine code and compressed LLVM text."""
+    """The content of a cache file: a checksum, a JSON header, then SPIR-V, machine codes and compressed LLVM text."""
     fields = {"name": kernel.name, "entry": kernel.entry, "fits": kernel.fits, "parts": dict(parts)}
-    header = json.dumps({**fields, "spirv": len(kernel.spirv), "native": len(kernel.native)}).encode()
-    content = header + kernel.spirv + kernel.native + zlib.compress(kernel.llvm.encode(), 1)
+    sizes, binaries = pack({name: getattr(kernel, name) for name in _BINARIES})
+    header = json.dumps({**fields, "sizes": sizes}).encode()
+    content = header + binaries + zlib.compress(kernel.llvm.encode(), 1)
     return _PREFIX.pack(_MAGIC, len(header), hashlib.sha256(content).digest()) + content
 
 
@@ -130,12 +137,9 @@ def decode(data: bytes) -> CompiledKernel:
     if magic != _MAGIC or hashlib.sha256(content).digest() != checksum:
         raise ValueError("wrong checksum")
     header = json.loads(content[:header_length])
-    native = header_length + header["spirv"]
-    end = native + header["native"]
-    llvm = zlib.decompress(content[end:]).decode()
+    binaries, llvm = unpack(header["sizes"], content[header_length:])
     return CompiledKernel(
-        *(header["name"], header["entry"], content[header_length:native], llvm),
-        *(content[native:end], header["fits"]),
+        header["name"], header["entry"], llvm=zlib.decompress(llvm).decode(), fits=header["fits"], **binaries
     )
 
 

@@ -126,8 +126,8 @@ class WorkerProcess:
         if header["status"] == "error":
             raise KernelCompileError(source.name, source.text, f"{header['type']}: {header['message']}")
         self.seconds.update(header["seconds"])  # adds: it is a Counter
-        spirv, native_code = body[: header["spirv"]], body[header["spirv"] :]
-        return CompiledKernel(source.name, header["entry"], spirv, header["llvm"], native_code, header["fits"])
+        binaries, _ = protocol.unpack(header["sizes"], body)
+        return CompiledKernel(source.name, header["entry"], llvm=header["llvm"], fits=header["fits"], **binaries)
 
     def kill(self) -> None:
         """End the process and reap it."""

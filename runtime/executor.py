@@ -9,11 +9,10 @@ from typing import Any
 
 from lowering.artifacts import KernelSource
 
-from . import parking
 from .compiler import CompiledKernel
 from .devices import Device
 from .launch_plan import LaunchPlan, Step, namespace
-from .launcher import Kernel, build_kernel
+from .launcher import Kernel, bind_all, build_kernel, have_team
 from .staging import Staging, staged_text
 
 Run = Callable[[list[Any]], tuple[Any, ...]]
@@ -55,20 +54,16 @@ def link_text(
     for source, binary in kernels:
         assert device is not None
         built.append(build_kernel(device, binary, source))
-    run = executable(text, names(constants, built, device), built, device, name)
+    scope = namespace(constants, [launch.launch for launch in bind_all(built)], waiting(built, device))
+    run = executable(text, scope, built, device, name)
     return CompiledGraph(name, text, constants, tuple(built), steps, device, run)
 
 
-def names(
-    constants: Mapping[str, Any],
-    kernels: Sequence[Kernel],
-    device: Device | None,
-    submitted: Callable[[int], None] | None = None,
-) -> dict[str, Any]:
-    """The globals of a plan's text that launches ``kernels`` on ``device``; ``submitted`` as in ``Kernel.bind``."""
-    launches = [kernel.bind(submitted).launch for kernel in kernels]
-    wait = device.wait if device is not None else lambda: None
-    return {**namespace(constants, launches, wait), **parking.names(device)}
+def waiting(kernels: Sequence[Kernel], device: Device | None) -> Callable[[], None]:
+    """What a plan does to wait for its kernels: nothing where a team runs them."""
+    if device is None or have_team(kernels):
+        return lambda: None
+    return device.wait
 
 
 def executable(text: str, scope: dict[str, Any], kernels: Sequence[Kernel], device: Device | None, name: str) -> Run:
@@ -81,22 +76,21 @@ def executable(text: str, scope: dict[str, Any], kernels: Sequence[Kernel], devi
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)  # for tracebacks
     exec(compile(text, filename, "exec"), scope)
     call: Run = scope["call"] if staging is None else staging.starting(scope["call"])
-    if kernels and device is not None:
+    if device is not None and kernels and not have_team(kernels):
         call = _settling(call, device.wait)
     call._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd's mark for this convention
     return call
 
 
 def _settling(call: Run, wait: Callable[[], None]) -> Run:
-    """``call``, which leaves no kernel running and no thread asleep when it ends in an error: an interrupt may come
-    between a launch and the wait for it, and the memory that the kernel uses goes with the frame of ``call``."""
+    """``call``, which leaves no kernel running when it ends in an error: an interrupt may come between a launch and the
+    wait for it, and the memory that the kernel uses goes with the frame of ``call``."""
 
     def run(arguments: list[Any]) -> Any:
         try:
             return call(arguments)
         except BaseException:
             wait()
-            parking.unpark()
             raise
 
     return run

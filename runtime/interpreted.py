@@ -48,7 +48,7 @@ class _Memories:
     def launcher(self, source: KernelSource) -> Callable[..., None]:
         """What a plan calls to launch the kernel."""
 
-        def launch(args: Sequence[Any], size: Sequence[int]) -> None:
+        def launch(args: Sequence[Any], size: Sequence[int], alone: bool = False) -> None:
             run_kernel(source, [a[1] if isinstance(a, tuple) else a for a in args], size)
             for tensor, pointer in (a for a in args if isinstance(a, tuple)):
                 if pointer.memory.initialised is not None:

@@ -196,6 +196,25 @@ def _emit_ticket(builder: Any, sig: Any, values: list[Any]) -> Any:
 _define("take_ticket", 1, _type_ticket, _emit_ticket)
 
 
+def _define_work_group(dimension: int) -> None:
+    """Where a work-group is along ``dimension`` of the whole range, of which a launch may be given a part: then OpenCL
+    counts ids of work-items from the start of the whole, but work-groups from the start of the part. The argument is
+    how many work-items make a work-group there."""
+
+    def built_in(builder: Any, name: str) -> Any:
+        return _call(builder, _mangle(f"__spirv_BuiltIn{name}", "i"), I64, [I32(dimension)], pure=True)
+
+    def emit(builder: Any, sig: Any, values: list[Any]) -> Any:
+        before = builder.udiv(built_in(builder, "GlobalOffset"), values[0])
+        return builder.add(built_in(builder, "WorkgroupId"), before)
+
+    _define_fixed(f"work_group_{dimension}", types.int64, types.int64, emit)
+
+
+for _dimension in range(3):
+    _define_work_group(_dimension)
+
+
 # ---- OpenCL's mathematical functions --------------------------------------------------------------
 
 UNARY_MATH = (

@@ -57,10 +57,6 @@ def check_error(error: torch.Tensor, checks: Sequence[tuple[int, int, int]]) -> 
         raise FAULTS[code].error(word >> SITE_BITS, dim, size)
 
 
-def _stay() -> None:
-    """``park`` and ``unpark`` where kernels run elsewhere than ATen's ops."""
-
-
 def namespace(
     constants: Mapping[str, Any], launches: Sequence[Callable[..., None]], wait: Callable[[], None]
 ) -> dict[str, Any]:
@@ -75,8 +71,6 @@ def namespace(
         "_conj": torch._conj,
         "_neg_view": torch._neg_view,
         "wait": wait,
-        "park": _stay,
-        "unpark": _stay,
         "check": check_error,
     }
     return {**names, **constants, **{f"k{i}": launch for i, launch in enumerate(launches)}}

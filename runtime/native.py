@@ -1,4 +1,4 @@
-"""Machine code for a SYCL device: a program loaded through OpenCL is handed to SYCL.
+"""Machine code for a SYCL device: a program loaded through OpenCL, which can be handed to SYCL.
 
 dpctl makes programs from SPIR-V only. SYCL itself takes any OpenCL program (``sycl::make_kernel_bundle``), a function
 of its binary interface that is called here by its mangled name, with the types it has in SYCL 7 (oneAPI 2024.2). Where
@@ -45,7 +45,8 @@ def _sycl() -> ctypes.CDLL | None:
 
 
 @functools.cache
-def _target(device: Device) -> opencl.Target | None:
+def opencl_target(device: Device) -> opencl.Target | None:
+    """``device`` and its queue's context as OpenCL knows them; None if it does not."""
     library = _sycl()
     if library is None or device.backend != "opencl":
         return None
@@ -53,28 +54,31 @@ def _target(device: Device) -> opencl.Target | None:
     return opencl.target(context, getattr(library, _DEVICE)(device.queue.sycl_device.addressof_ref()))
 
 
-def load_kernel(device: Device, compiled: CompiledKernel) -> int | None:
-    """The address of a SYCL kernel of ``compiled``'s machine code, which lives as long as this process; None if it has
-    none for ``device``."""
+def load_program(device: Device, compiled: CompiledKernel) -> int | None:
+    """The handle of an OpenCL program of ``compiled``'s machine code, which lives as long as this process; None if it
+    has none for ``device``."""
     if not compiled.native:
         return None
-    target, library = _target(device), _sycl()
-    if target is None or library is None or target.identity != compiled.fits:
+    target = opencl_target(device)
+    if target is None or target.identity != compiled.fits:
         logger.debug("%s: no machine code for %s", compiled.name, target)
         return None
     try:
         program = opencl.load_binary(target, compiled.native)
+        opencl.release_kernel(opencl.create_kernel(program, compiled.entry))
     except opencl.OpenCLError as error:
         logger.warning("the machine code of kernel %s is refused (%s); building it from SPIR-V", compiled.name, error)
         return None
+    return program
+
+
+def sycl_kernel(device: Device, program: int, entry: str) -> int:
+    """The address of a SYCL kernel of an OpenCL program, which lives as long as this process."""
+    library = _sycl()
+    assert library is not None  # there would be no program
     bundle = (ctypes.c_void_p * 2)()  # a sycl::kernel_bundle is one shared_ptr
     address = ctypes.addressof(bundle)
     context = device.queue.sycl_context.addressof_ref()
     getattr(library, _BUNDLE)(address, program, context, _EXECUTABLE, _OPENCL)
-    dpctl = syclinterface()
-    entry = compiled.entry.encode()
-    if not dpctl.DPCTLKernelBundle_HasKernel(address, entry):
-        logger.warning("the machine code of kernel %s has no entry point %s", compiled.name, compiled.entry)
-        return None
-    kernel: int = dpctl.DPCTLKernelBundle_GetKernel(address, entry)
+    kernel: int = syclinterface().DPCTLKernelBundle_GetKernel(address, entry.encode())
     return kernel

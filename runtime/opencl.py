@@ -11,13 +11,18 @@ import functools
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _SUCCESS = 0
 _DEVICE_TYPE_CPU = 2
-_DEVICE_NAME, _DRIVER_VERSION = 0x102B, 0x102D
+_DEVICE_NAME, _DRIVER_VERSION, _DEVICE_EXTENSIONS = 0x102B, 0x102D, 0x1030
 _BUILD_LOG = 0x1183
 _BINARY_SIZES, _BINARIES = 0x1165, 0x1166
+_ON_CALLER, _OUT_OF_ORDER = 1 << 31, 1
+"""Properties of a queue: its commands run on the thread that enqueues them, before the call returns (the extension
+cl_intel_exec_by_local_thread); they do not wait for each other."""
+
 _CPU_TRAITS = re.compile(r"^(?:vendor_id|cpu family|model|stepping|flags)\s*:.*$", re.MULTILINE)
 
 
@@ -48,6 +53,10 @@ def _library() -> ctypes.CDLL:
         ("clGetProgramInfo", ctypes.c_int, (pointer, number, size, pointer, pointer)),
         ("clGetProgramBuildInfo", ctypes.c_int, (pointer, pointer, number, size, pointer, pointer)),
         ("clReleaseProgram", ctypes.c_int, (pointer,)),
+        ("clCreateCommandQueue", pointer, (pointer, pointer, ctypes.c_uint64, pointer)),
+        ("clCreateKernel", pointer, (pointer, ctypes.c_char_p, pointer)),
+        ("clReleaseKernel", ctypes.c_int, (pointer,)),
+        ("clSetKernelArg", ctypes.c_int, (pointer, number, size, pointer)),
     ):
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -72,7 +81,7 @@ def host_identity() -> str:
 
 
 def _device_text(device: int, what: int) -> str:
-    text = ctypes.create_string_buffer(1024)
+    text = ctypes.create_string_buffer(1 << 14)
     _check(_library().clGetDeviceInfo(device, what, len(text), text, None), "clGetDeviceInfo")
     return text.value.decode().strip()
 
@@ -145,3 +154,39 @@ def load_binary(where: Target, binary: bytes) -> int:
     _check(code.value or status.value, "clCreateProgramWithBinary")
     _build(where, program)
     return program
+
+
+def runs_on_caller(where: Target) -> bool:
+    """Whether a queue of the device can run its commands on the threads that enqueue them."""
+    return "cl_intel_exec_by_local_thread" in _device_text(where.device, _DEVICE_EXTENSIONS).split()
+
+
+def caller_queue(where: Target) -> int:
+    """The handle of a queue whose commands run on the thread that enqueues them, before the call returns."""
+    code = ctypes.c_int()
+    queue: int = _library().clCreateCommandQueue(
+        where.context, where.device, _ON_CALLER | _OUT_OF_ORDER, ctypes.byref(code)
+    )
+    _check(code.value, "clCreateCommandQueue")
+    return queue
+
+
+def create_kernel(program: int, entry: str, local: Sequence[tuple[int, int]] = ()) -> int:
+    """The handle of a kernel that has its own arguments. ``local`` has the places of those that are work-group memory,
+    with its bytes. OpenCLError if the program has no such kernel."""
+    code = ctypes.c_int()
+    kernel: int = _library().clCreateKernel(program, entry.encode(), ctypes.byref(code))
+    _check(code.value, f"clCreateKernel for {entry}")
+    for place, size in local:
+        _check(_library().clSetKernelArg(kernel, place, size, None), "clSetKernelArg")
+    return kernel
+
+
+def release_kernel(kernel: int) -> None:
+    """Give a kernel back."""
+    _library().clReleaseKernel(kernel)
+
+
+def function_address(name: str) -> int:
+    """Where OpenCL's function ``name`` is in this process."""
+    return ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value or 0

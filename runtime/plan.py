@@ -37,14 +37,12 @@ OUT_VARIANTS = {
 """Functions whose ``out=`` form writes straight into the buffer that it is given: a microsecond less each than the op's
 overload takes."""
 
-PARKED_BYTES = 2**20
-"""Bytes that kernels touch, from which it pays to have OpenMP's threads sleep meanwhile."""
-
-SHARED_BYTES = 2**17
-"""Bytes from which an op of ATen's is taken to run on several threads: ``at::internal::GRAIN_SIZE`` float32."""
+ALONE = 300_000
+"""Additions up to which a kernel is not worth more than one thread: it costs microseconds to have others begin and to
+wait for them."""
 
 _RESERVED = re.compile(
-    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|address|allocate|empty_strided|reinterpret|_conj|_neg_view|wait|park|unpark|check|scratch\d+_\w+"
+    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|address|allocate|empty_strided|reinterpret|_conj|_neg_view|wait|check|scratch\d+_\w+"
 )
 """Names that a plan uses for symbols, launches, constants and its own helpers: no node may take them."""
 
@@ -84,6 +82,17 @@ def numbers(values: Sequence[Index]) -> str:
     return f"({', '.join(map(number, values))}{',' if len(values) == 1 else ''})"
 
 
+def launch_call(name: str, arguments: Sequence[str], kernel: Kernel) -> str:
+    """The text of a launch: a call of ``name`` (a launch.LaunchFunction)."""
+    given = [f"({', '.join(arguments)}{',' if len(arguments) == 1 else ''})", numbers(kernel.global_size)]
+    work = kernel.work.constant
+    if work is None:
+        given.append(f"alone={number(kernel.work)} <= {ALONE}")
+    elif work <= ALONE:
+        given.append("alone=True")
+    return f"{name}({', '.join(given)})"
+
+
 def variable(name: str) -> str:
     """The variable of the node ``name``."""
     name = re.sub(r"\W", "_", name)
@@ -107,8 +116,6 @@ class Planner:
         self.scratch: dict[str, str] = {}
         self.externs = 0
         self.pending = False
-        self.spinning = False  # whether the last op of ATen's has left OpenMP's threads spinning
-        self.parked = False
         self.checks: list[tuple[int, int, Index]] = []
         self.retiring = self._last_uses()
         self.dead: list[str] = []
@@ -125,7 +132,6 @@ class Planner:
             if isinstance(step, Extern):
                 self._extern(step.node)
             else:
-                self._park(position)
                 self._group(step)
             steps.append(self._step(step, first + 2, len(self.launches) - launched))  # line 1 is the def
             self._retire()
@@ -277,34 +283,15 @@ class Planner:
                 self.lines.append("error = torch.zeros((), dtype=torch.int64)")
             arguments += ["error.data_ptr()", str(len(self.checks) + 1)]
             self.checks += kernel.checks
-        self.lines.append(
-            f"k{len(self.launches)}(({', '.join(arguments)},), {numbers(kernel.global_size)})  # {kernel.source.name}"
-        )
+        call = launch_call(f"k{len(self.launches)}", arguments, kernel)
+        self.lines.append(f"{call}  # {kernel.source.name}")
         self.launches.append(kernel)
         self.pending = True
-
-    def _park(self, position: int) -> None:
-        """Have OpenMP's threads sleep while the kernels up to the next op of ATen's run, if they would spin and it
-        pays."""
-        if self.spinning and not self.pending:
-            kernels: list[Kernel] = []
-            for step in self.partition.steps[position:]:
-                if isinstance(step, Extern):
-                    break
-                kernels += self.kernels[step]
-            nodes = [self.nodes[b.name] for kernel in kernels for b in kernel.buffers if b.scratch is None]
-            if sum(map(graph.bytes_hint, nodes)) >= PARKED_BYTES:
-                self.lines.append("park()")
-                self.parked = True
-            self.spinning = False
 
     def _wait(self) -> None:
         if self.pending:
             self.lines.append("wait()")
             self.pending = False
-        if self.parked:
-            self.lines.append("unpark()")
-            self.parked = False
 
     # ---- ATen ------------------------------------------------------------------------------------------------------
 
@@ -324,7 +311,6 @@ class Planner:
             self.lines.append(f"{self._name(node)} = {target}({', '.join(arguments)})")
         self._bind(node)
         self._unpack(node)
-        self.spinning |= max(map(graph.bytes_hint, (node, *node.all_input_nodes))) >= SHARED_BYTES
         for user in list(node.users):
             if user in self.partition.classes.host and not graph.is_getitem(user):
                 self._bind_host(user)

@@ -1,8 +1,9 @@
 """Plans that tell what their steps take.
 
 The text that runs every day knows nothing of this: a second text is made from it when someone asks, with a mark
-around each step, and is thrown away with the one who asked. Device times come from SYCL events, which only a queue
-made for them records (`devices.timed`).
+around each step, and is thrown away with the one who asked. Where a team runs the kernels, a launch takes as long as
+its kernel does; elsewhere device times come from SYCL events, which only a queue made for them records
+(`devices.timed`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from typing import Any
 from torch.profiler import record_function
 
 from . import devices
-from .executor import CompiledGraph, Run, executable, names
-from .launch_plan import Step
+from .executor import CompiledGraph, Run, executable, waiting
+from .launch import LaunchFunction
+from .launch_plan import Step, namespace
+from .launcher import bind_all, have_team
 from .libraries import syclinterface
 
 WAIT = -1
@@ -61,13 +64,17 @@ def annotated(graph: CompiledGraph) -> Run:
     return _variant(graph, lambda step: record_function(titles[step]), None)
 
 
-def _variant(graph: CompiledGraph, around: Around, submitted: Callable[[int], None] | None) -> Run:
-    """The marked plan of ``graph``; ``submitted`` asks for events and so for a queue that records them."""
+def _variant(graph: CompiledGraph, around: Around, meter: Meter | None) -> Run:
+    """The marked plan of ``graph``; ``meter`` is told what its kernels take."""
     device, kernels = graph.device, graph.kernels
-    if device is not None and submitted is not None:
+    if meter is None or device is None or have_team(kernels):
+        launches = [launch.launch for launch in bind_all(kernels)]
+        launches = launches if meter is None else [*map(meter.timed, launches)]
+    else:
         device = devices.timed(device)
         kernels = tuple(dataclasses.replace(kernel, device=device) for kernel in kernels)
-    scope = {**names(graph.constants, kernels, device, submitted), "around": around}
+        launches = [kernel.by_queue(meter.submitted).launch for kernel in kernels]
+    scope = {**namespace(graph.constants, launches, waiting(graph.kernels, device)), "around": around}
     return executable(marked(graph.text, graph.steps), scope, graph.kernels, graph.device, f"{graph.name} marked")
 
 
@@ -88,18 +95,30 @@ class Meter:
     def __init__(self, graph: CompiledGraph) -> None:
         self.graph = graph
         self.runs: list[list[Span]] = []
-        self._run = _variant(graph, lambda step: _Mark(self, step), self._submitted)
+        self._run = _variant(graph, lambda step: _Mark(self, step), self)
         self._open: list[Span] = []
         self._events: list[tuple[int, int, int]] = []  # place in _open, event, host time when it was submitted
+        self._times: dict[int, list[tuple[int, int]]] = {}  # by place in _open: start and end of each kernel
 
     def __call__(self, inputs: list[Any]) -> tuple[Any, ...]:
         """Run the graph once. The plan waits for its kernels before it returns, so that all events are complete."""
-        self._open, self._events = [], []
+        self._open, self._events, self._times = [], [], {}
         results = self._run(inputs)
         self.runs.append(self._finished())
         return results
 
-    def _submitted(self, event: int) -> None:
+    def timed(self, launch: LaunchFunction) -> LaunchFunction:
+        """``launch``, whose kernel is done when it returns, and a note of what it takes."""
+
+        def run(args: Any, global_size: Any, alone: bool = False) -> None:
+            start = time.perf_counter_ns()
+            launch(args, global_size, alone)
+            self._times.setdefault(len(self._open), []).append((start, time.perf_counter_ns()))
+
+        return run
+
+    def submitted(self, event: int) -> None:
+        """Keep a kernel's event until the run is over."""
         self._events.append((len(self._open), event, time.perf_counter_ns()))
 
     def close(self, step: int, start: int) -> None:
@@ -108,8 +127,7 @@ class Meter:
 
     def _finished(self) -> list[Span]:
         library = syclinterface() if self._events else None
-        times: dict[int, list[tuple[int, int]]] = {}
-        moments = []
+        times, moments = self._times, []
         for place, event, host in self._events:
             assert library is not None
             submit, start, end = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 _LENGTHS = struct.Struct(">IQ")
@@ -30,6 +31,20 @@ def read_message(stream: BinaryIO) -> tuple[dict[str, Any], bytes]:
     header_length, body_length = _LENGTHS.unpack(_read_exactly(stream, _LENGTHS.size))
     header = json.loads(_read_exactly(stream, header_length))
     return header, _read_exactly(stream, body_length)
+
+
+def pack(parts: Mapping[str, bytes]) -> tuple[dict[str, int], bytes]:
+    """Several binaries as one, and the sizes by which ``unpack`` tells them apart."""
+    return {name: len(part) for name, part in parts.items()}, b"".join(parts.values())
+
+
+def unpack(sizes: Mapping[str, int], body: bytes) -> tuple[dict[str, bytes], bytes]:
+    """What ``pack`` has put together, and what follows it in ``body``."""
+    parts, end = {}, 0
+    for name, size in sizes.items():
+        parts[name] = body[end : end + size]
+        end += size
+    return parts, body[end:]
 
 
 def _read_exactly(stream: BinaryIO, length: int) -> bytes:

@@ -86,8 +86,8 @@ class Staging(threading.local):
         """``launch``, and a note of what it changes."""
         places = written(source)
 
-        def run(arguments: Sequence[Any], size: tuple[int, ...]) -> None:
-            launch(arguments, size)
+        def run(arguments: Sequence[Any], size: tuple[int, ...], alone: bool = False) -> None:
+            launch(arguments, size, alone)
             addresses = [arguments[i] for i in places]
             self.changed |= {h for h, copy in self.copies.items() if any(map(copy.holds, addresses))}
 

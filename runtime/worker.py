@@ -18,7 +18,7 @@ import sys
 import time
 import traceback
 import types
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 PREPARED = "XPU_ATEN_WORKER_PREPARED"
@@ -68,10 +68,27 @@ def take_stdio() -> tuple[BinaryIO, BinaryIO]:
     return requests, replies
 
 
-def machine_code(opencl: Any, spirv: bytes) -> tuple[bytes, str]:
-    """Machine code for this computer's CPU device, and the device's identity; both empty if it has none."""
-    target = opencl.open_cpu()
-    return (opencl.compile_spirv(target, spirv), target.identity) if target is not None else (b"", "")
+class Tools(NamedTuple):
+    """The files beside this one that do the work."""
+
+    numba_compat: types.ModuleType
+    opencl: types.ModuleType
+    host_stub: types.ModuleType
+
+
+def load_tools() -> Tools:
+    """Import the toolchain."""
+    return Tools(*map(load_neighbour, Tools._fields))
+
+
+def machine_code(tools: Tools, spirv: bytes) -> tuple[dict[str, bytes], str]:
+    """Machine code for this computer's CPU device and to launch it from there, and the device's identity; both empty
+    if it has none."""
+    target = tools.opencl.open_cpu()
+    if target is None:
+        return {}, ""
+    native = tools.opencl.compile_spirv(target, spirv)
+    return {"native": native, "stub": tools.host_stub.share_out()}, target.identity
 
 
 def cpu_seconds() -> tuple[float, float]:
@@ -80,30 +97,29 @@ def cpu_seconds() -> tuple[float, float]:
     return time.process_time(), children.ru_utime + children.ru_stime
 
 
-def compile_request(compat: Any, opencl: Any, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Compile one request; the reply's header and body."""
+def compile_request(tools: Tools, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Compile one request; the reply's header and binaries."""
     params = [(kind, dtype, extent) for kind, dtype, extent in request["params"]]
     moments = [cpu_seconds()]
     try:
-        entry, spirv, llvm = compat.compile_to_spirv(
+        entry, spirv, llvm = tools.numba_compat.compile_to_spirv(
             request["text"], request["name"], params, request["ndim"], request["nd_range"]
         )
         moments.append(cpu_seconds())
-        native, fits = machine_code(opencl, spirv) if request["native"] else (b"", "")
+        codes, fits = machine_code(tools, spirv) if request["native"] else ({}, "")
         moments.append(cpu_seconds())
     except Exception as error:  # whatever the compiler raises is the user's answer, not a reason to end
         detail = "" if type(error).__module__.startswith("numba") else traceback.format_exc()
-        return {"status": "error", "type": type(error).__name__, "message": f"{error}\n{detail}".strip()}, b""
+        return {"status": "error", "type": type(error).__name__, "message": f"{error}\n{detail}".strip()}, {}
     (start, start_spirv), (middle, end_spirv), (end, _) = moments
     seconds = {"numba": middle - start, "llvm-spirv": end_spirv - start_spirv, "driver": end - middle}
-    header = {"entry": entry, "llvm": llvm, "fits": fits, "spirv": len(spirv), "seconds": seconds}
-    return {"status": "ok", **header}, spirv + native
+    return {"status": "ok", "entry": entry, "llvm": llvm, "fits": fits, "seconds": seconds}, {"spirv": spirv, **codes}
 
 
 WARM_UP = (
     ("i = item.get_id(0)\n    x[i] = select(x[i] > np.float32(0.0), exp(x[i]), x[i] + x[i] * x[i])", False),
     (
-        "lane = np.int64(item.get_local_id(0))\n    r = np.int64(item.get_group().get_group_id(0))\n"
+        "lane = np.int64(item.get_local_id(0))\n    r = work_group_0(np.int64(16))\n"
         "    for j in range(lane, np.int64(64), np.int64(16)):\n        x[r * 64 + j] = group_add(x[j])",
         True,
     ),
@@ -111,20 +127,20 @@ WARM_UP = (
 """Function bodies and whether they take an NdItem: what most kernels have in them."""
 
 
-def warm_up(compat: Any, opencl: Any, requests: BinaryIO) -> None:
+def warm_up(tools: Tools, requests: BinaryIO) -> None:
     """Compile what most kernels have in them, as long as nothing is asked for: the first use of anything is slow."""
     for number, (body, nd_range) in enumerate(WARM_UP):
         if select.select([requests], [], [], 0)[0]:
             return
         name = f"warm_up_{number}"
         request = {"text": f"def {name}(item, x):\n    {body}\n", "name": name, "ndim": 1, "nd_range": nd_range}
-        compile_request(compat, opencl, {**request, "params": [["pointer", "float32", 0]], "native": True})
+        compile_request(tools, {**request, "params": [["pointer", "float32", 0]], "native": True})
 
 
 def serve(protocol: Any, requests: BinaryIO, replies: BinaryIO) -> None:
     """Answer requests until the other side closes the stream."""
     try:
-        compat, opencl = load_neighbour("numba_compat"), load_neighbour("opencl")
+        tools = load_tools()
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         protocol.write_message(
@@ -133,10 +149,12 @@ def serve(protocol: Any, requests: BinaryIO, replies: BinaryIO) -> None:
         )
         return
     protocol.write_message(replies, {"status": "ready", "versions": toolchain_versions(), "pid": os.getpid()})
-    warm_up(compat, opencl, requests)
+    warm_up(tools, requests)
     while True:
         request, _ = protocol.read_message(requests)
-        protocol.write_message(replies, *compile_request(compat, opencl, request))
+        header, binaries = compile_request(tools, request)
+        sizes, body = protocol.pack(binaries)
+        protocol.write_message(replies, {**header, "sizes": sizes}, body)
 
 
 def main() -> None:

@@ -15,8 +15,9 @@ from lowering.artifacts import KernelSource, Param
 from runtime import devices
 from runtime.devices import Device
 from runtime.errors import DeviceNotFoundError
+from runtime.executor import waiting
 from runtime.launch_plan import check_error
-from runtime.launcher import build_kernel
+from runtime.launcher import bind_all, build_kernel
 
 
 def _addressing_host_memory(device: Device) -> Device:
@@ -45,6 +46,7 @@ class Kernels:
     def __init__(self, device: str) -> None:
         self._filter = device
         self._device: Any = None
+        self._wait: Callable[[], None] = waiting((), None)
         self._cells = threading.local()
 
     def define(
@@ -63,13 +65,9 @@ class Kernels:
         if defined:
             self._device = _addressing_host_memory(devices.resolve(self._filter))
         with dynamo_timed("async_compile.wait"):  # torch's name for it, by which compile times are told apart
-            for name, definition in defined.items():
-                names[name] = self._launch(definition)
-
-    def _launch(self, definition: Definition) -> Callable[..., None]:
-        kernel = build_kernel(self._device, definition.future.result(), definition.source)
-        launch: Callable[..., None] = kernel.bind().launch
-        return launch
+            kernels = [build_kernel(self._device, d.future.result(), d.source) for d in defined.values()]
+        self._wait = waiting(kernels, self._device)
+        names.update(zip(defined, (launch.launch for launch in bind_all(kernels)), strict=True))
 
     def noting(self, checks: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
         """For a kernel that makes ``checks`` (code, dimension, size): the address where kernels of this thread report
@@ -84,7 +82,7 @@ class Kernels:
 
     def wait(self) -> None:
         """Wait for all kernels; raise what they report, as eager would."""
-        self._device.wait()
+        self._wait()
         cell = getattr(self._cells, "cell", None)
         if cell is not None:
             self._cells.cell = None

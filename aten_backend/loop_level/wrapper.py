@@ -22,7 +22,7 @@ from lowering.dtypes import TORCH
 from lowering.emit import emit
 from lowering.index import ONE
 from lowering.target import Traits
-from runtime.plan import number, numbers, symbol
+from runtime.plan import launch_call, number, numbers, symbol
 
 _HARMLESS = (
     inductor.AllocateLine,
@@ -130,8 +130,7 @@ class _Launches:
         checks = "".join(f"({code}, {dim}, {number(size)}), " for code, dim, size in kernel.checks)
         error = [f"*kernels.noting(({checks}))"] if kernel.checks else []
         pointers = [f"{b.name}.data_ptr()" for b in kernel.buffers]
-        arguments = ", ".join([*pointers, *map(symbol, kernel.symbols), *floats, *error])
-        return LaunchLine(f"{name}(({arguments},), {numbers(kernel.global_size)})")
+        return LaunchLine(launch_call(name, [*pointers, *map(symbol, kernel.symbols), *floats, *error], kernel))
 
     def _define(self, kernel: Kernel, comment: str) -> None:
         """Put the source of ``kernel`` into the module, with where it comes from above it."""

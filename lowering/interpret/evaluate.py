@@ -49,6 +49,10 @@ class Evaluator:
         """What the item's ``method`` says."""
         raise NotImplementedError
 
+    def work_group(self, dimension: int, size: Array) -> Array:
+        """Where the work-groups are along ``dimension``, where ``size`` work-items make one."""
+        raise NotImplementedError
+
     def collective(self, name: str, args: list[Array]) -> Array:
         """A barrier or a work-group operation."""
         raise NotImplementedError
@@ -164,6 +168,8 @@ class Evaluator:
         name, args = node.func.id, [self.value(a) for a in node.args]
         if name in ("min", "max"):
             return functools.reduce(np.minimum if name == "min" else np.maximum, args)
+        if name.startswith("work_group_"):
+            return self.work_group(int(name[-1]), args[0])
         if name == "barrier" or name.startswith("group_"):
             return self.collective(name, args)
         if name in ("sdiv", "srem") and bool((self.active & (args[1] == 0)).any()):

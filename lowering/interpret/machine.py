@@ -260,17 +260,19 @@ class _Batch(Evaluator):
     def item(self, method: str, dimension: int) -> Array:
         """The position of each work-item, in the range or in its group, along ``dimension``."""
         launch = self.launch
-        if method == "get_group":
-            raise self.fault(KernelTypeError, "get_group() is asked for its get_group_id")
         group, lane = np.unravel_index(self.group, launch.counts), np.unravel_index(self.lane, launch.local)
         if method == ("get_id" if launch.source.local_size is None else "get_global_id"):
             return group[dimension] * launch.local[dimension] + lane[dimension]
-        counts = tuple(np.asarray(n, np.int64) for n in launch.counts)
-        found: dict[str, Any] = {"get_local_id": lane, "get_group_id": group, "get_group_range": counts}
-        if method not in found or launch.source.local_size is None:
+        if method != "get_local_id" or launch.source.local_size is None:
             raise self.fault(KernelTypeError, f"{method} is not for this kind of kernel")
-        result: Array = found[method][dimension]
-        return result
+        return lane[dimension]
+
+    def work_group(self, dimension: int, size: Array) -> Array:
+        """Where each work-item's group is along ``dimension``."""
+        launch = self.launch
+        if launch.source.local_size is None or bool((size != launch.local[dimension]).any()):
+            raise self.fault(KernelTypeError, f"work_group_{dimension}({size}) in work-groups of {launch.local}")
+        return np.unravel_index(self.group, launch.counts)[dimension]
 
     def ticket(self, name: str) -> Array:
         """Each active work-item's number in the order in which they ask. Who gets the last one sees what all

@@ -26,14 +26,15 @@ _COLLECTIVE = frozenset(
 )  # fmt: skip
 LANGUAGE = _COLLECTIVE | {
     *_MATH, *_INTEGERS, "select", *(f"cast_{t}" for t in (*_TYPES, "bool")),
-    "take_ticket", "bitcast_f32_u32", "bitcast_u32_f32", "bitcast_f64_u64", "bitcast_u64_f64",
+    "take_ticket", *(f"work_group_{d}" for d in range(3)),
+    "bitcast_f32_u32", "bitcast_u32_f32", "bitcast_f64_u64", "bitcast_u64_f64",
     "bf16_to_f32", "f32_to_bf16", "f16_to_f32", "f32_to_f16",
 }  # fmt: skip
 """The kernel language, which ``runtime/kernel_language.py`` implements; a test compares the two."""
 
 _BUILTINS = frozenset({"range", "min", "max", "np", "math", "True", "False"})
 _NUMPY = frozenset({*_TYPES, "nan", "inf"})
-_ITEM = frozenset({"get_id", "get_global_id", "get_local_id", "get_group", "get_group_id", "get_group_range"})
+_ITEM = frozenset({"get_id", "get_global_id", "get_local_id"})
 _SYNTAX = (
     *(ast.Assign, ast.AugAssign, ast.Expr, ast.If, ast.For, ast.While, ast.Pass, ast.Name, ast.Load, ast.Store),
     *(ast.Constant, ast.Call, ast.Attribute, ast.Subscript, ast.Tuple, ast.IfExp, ast.Compare, ast.cmpop),

@@ -19,23 +19,40 @@ from lowering.artifacts import Param
 from runtime import devices, opencl
 from runtime.compiler import CompiledKernel
 from runtime.errors import DeviceNotFoundError, LaunchError
-from runtime.launcher import Launch, _build, build_kernel
-from runtime.native import load_kernel
+from runtime.launch import Launch
+from runtime.launcher import _build, build_kernel
+from runtime.native import load_program
+from runtime.team import TeamLaunch
 
 pytestmark = pytest.mark.device
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def bound(body: str, params: tuple[Param, ...], ndim: int = 1, local_size: tuple[int, ...] | None = None) -> Launch:
-    kernel = source(body, params, ndim, local_size)
-    return build_kernel(devices.resolve(), compiler().submit(kernel).result(), kernel).bind()
+class Bind:
+    """Makes launches, all of one kind."""
+
+    def __init__(self, by_team: bool) -> None:
+        self.by_team = by_team
+
+    def __call__(
+        self, body: str, params: tuple[Param, ...], ndim: int = 1, local_size: tuple[int, ...] | None = None
+    ) -> Launch:
+        kernel = source(body, params, ndim, local_size)
+        launch = build_kernel(devices.resolve(), compiler().submit(kernel).result(), kernel).bind(self.by_team)
+        assert isinstance(launch, TeamLaunch) is self.by_team
+        return launch
+
+
+@pytest.fixture(params=[True, False], ids=["team", "queue"])
+def bound(request: pytest.FixtureRequest) -> Bind:
+    return Bind(request.param)
 
 
 ADD = (Param("x", "pointer", "float32"), Param("a", "scalar", "float64"), Param("n", "scalar", "int64"))
 ADD_BODY = "i = item.get_id(0)\nx[i] = x[i] + cast_float32(a) + cast_float32(n)"
 
 
-def test_arguments_and_sizes_may_change_from_launch_to_launch() -> None:
+def test_arguments_and_sizes_may_change_from_launch_to_launch(bound: Bind) -> None:
     launch = bound(ADD_BODY, ADD)
     tensors = [torch.zeros(size) for size in (5, 7, 5)]
     for number, tensor in enumerate(tensors):
@@ -58,14 +75,13 @@ def test_dimensions_of_an_nd_range() -> None:
     out = torch.zeros((4, 32), dtype=torch.int64)
     body = """i = item.get_global_id(0)
 j = item.get_global_id(1)
-group = item.get_group()
-out[i * 32 + j] = group.get_group_id(0) * 1000 + group.get_group_id(1) * 100 + item.get_local_id(1)"""
+out[i * 32 + j] = work_group_0(np.int64(2)) * 1000 + work_group_1(np.int64(16)) * 100 + item.get_local_id(1)"""
     run(body, {"out": out}, (4, 32), (2, 16))
     i, j = torch.meshgrid(torch.arange(4), torch.arange(32), indexing="ij")
     assert torch.equal(out, i // 2 * 1000 + j // 16 * 100 + j % 16)
 
 
-def test_empty_range_launches_nothing() -> None:
+def test_empty_range_launches_nothing(bound: Bind) -> None:
     launch = bound(ADD_BODY, ADD)
     x = torch.zeros(4)
     launch.launch((x.data_ptr(), 1.0, 0), (0,))
@@ -75,7 +91,7 @@ def test_empty_range_launches_nothing() -> None:
     assert torch.equal(x, torch.ones(4))
 
 
-def test_kernels_without_memory_or_parameters() -> None:
+def test_kernels_without_memory_or_parameters(bound: Bind) -> None:
     bound("pass", ()).launch((), (8,))
     bound("a = n + 1", (Param("n", "scalar", "int64"),)).launch((3,), (8,))
     bound("item.get_local_id(0)", (), 1, (8,)).launch((), (16,))
@@ -85,13 +101,13 @@ def test_kernels_without_memory_or_parameters() -> None:
 @pytest.mark.parametrize(
     ("args", "size"), [((0, 0.0), (1,)), ((0, 0.0, 0, 0), (1,)), ((0, 0.0, 0), (1, 1)), ((0, 0.0, 0), (2**31,))]
 )
-def test_wrong_calls_are_refused(args: tuple[int | float, ...], size: tuple[int, ...]) -> None:
+def test_wrong_calls_are_refused(bound: Bind, args: tuple[int | float, ...], size: tuple[int, ...]) -> None:
     launch = bound(ADD_BODY, ADD)
-    with pytest.raises(LaunchError, match=launch.kernel.name):
+    with pytest.raises(LaunchError, match=launch.source.name):
         launch.launch(args, size)
 
 
-def test_impossible_work_groups_are_refused() -> None:
+def test_impossible_work_groups_are_refused(bound: Bind) -> None:
     launch = bound("x[item.get_global_id(0)] = np.float32(1)", ADD[:1], 1, (16,))
     with pytest.raises(LaunchError, match="multiple"):
         launch.launch((0,), (17,))
@@ -129,7 +145,7 @@ def test_machine_code_runs_where_it_fits(
     kernel = source("x[item.get_id(0)] = np.float32(78)", ADD[:1])
     compiled = dataclasses.replace(compiler().submit(kernel).result(), **changed)
     device = devices.resolve()
-    assert (load_kernel(device, compiled) is not None) is from_machine_code
+    assert (load_program(device, compiled) is not None) is from_machine_code
     assert warning in caplog.text and bool(warning) is bool(caplog.text)
     x = torch.zeros(5)
     _build(device, compiled, kernel).bind().launch((x.data_ptr(),), (5,))
@@ -143,7 +159,7 @@ def test_kernels_are_built_once() -> None:
     assert build_kernel(devices.resolve(), compiled, kernel) is build_kernel(devices.resolve("cpu"), compiled, kernel)
 
 
-def test_threads_share_a_launch() -> None:
+def test_threads_share_a_launch(bound: Bind) -> None:
     launch = bound(ADD_BODY, ADD)
     tensors = [torch.zeros(64) for _ in range(8)]
 

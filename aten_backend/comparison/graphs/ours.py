@@ -17,11 +17,8 @@ from aten_backend.pipeline import compile_graph
 from lowering import graph
 from lowering.partition import Group
 from runtime import launch_plan, plan
-from runtime.executor import CompiledGraph, Run, executable, names
-
-_WAITS = frozenset({"wait", "park", "unpark"})
-"""What a plan does for its kernels besides launching them: OpenMP's threads have to sleep, and to wake."""
-
+from runtime.executor import CompiledGraph, Run, executable, waiting
+from runtime.launcher import bind_all
 
 _LAUNCH = re.compile(r"k\d+")
 
@@ -47,8 +44,10 @@ def compile_ours(gm: GraphModule, inputs: Sequence[Any], kind: str, ir: str = "a
 
 
 def _variant(compiled: CompiledGraph, text: str, clock: Clock) -> Run:
-    """``compiled`` with another text, run as its own is: arguments staged, OpenMP's threads awake at the end."""
-    scope = {**names(compiled.constants, compiled.kernels, compiled.device), "_clock": clock}
+    """``compiled`` with another text, run as its own is."""
+    launches = [launch.launch for launch in bind_all(compiled.kernels)]
+    wait = waiting(compiled.kernels, compiled.device)
+    scope = {**launch_plan.namespace(compiled.constants, launches, wait), "_clock": clock}
     return executable(text, scope, compiled.kernels, compiled.device, f"{compiled.name} timed")
 
 
@@ -58,7 +57,7 @@ def _key(statement: ast.stmt, steps: Sequence[launch_plan.Step]) -> str | None:
         return None
     if isinstance(statement, ast.Expr):
         name = ast.unparse(statement.value.func)
-        return WAIT if name in _WAITS else name if _LAUNCH.fullmatch(name) else None
+        return WAIT if name == "wait" else name if _LAUNCH.fullmatch(name) else None
     target = ast.unparse(statement.targets[0])
     for number, step in enumerate(steps):
         # Its other lines make views of arguments, and name sizes and single results.

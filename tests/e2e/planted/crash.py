@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 
-from runtime.launcher import Kernel, Launch
+from runtime.launch import Launch
+from runtime.launcher import Kernel
 
 bind = Kernel.bind
 
 
-def wrong(self: Kernel, submitted: Callable[[int], None] | None = None) -> Launch:
+def wrong(self: Kernel, by_team: bool = True) -> Launch:
     """The kernel, or one whose launch is a segmentation fault."""
-    found = bind(self, submitted)
+    found = bind(self, by_team)
     if "gelu" in self.name:
-        found.launch = lambda args, global_size: print(ctypes.string_at(0))
+        found.launch = lambda args, global_size, alone=False: print(ctypes.string_at(0))
     return found
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
-from runtime.launcher import Kernel, Launch
+from runtime.launch import Launch
+from runtime.launcher import Kernel
 
 bind = Kernel.bind
 
 
-def wrong(self: Kernel, submitted: Callable[[int], None] | None = None) -> Launch:
+def wrong(self: Kernel, by_team: bool = True) -> Launch:
     """The kernel, or one whose launch does not return."""
-    found = bind(self, submitted)
+    found = bind(self, by_team)
     if "gelu" in self.name:
-        found.launch = lambda args, global_size: time.sleep(3600)
+        found.launch = lambda args, global_size, alone=False: time.sleep(3600)
     return found
 
 
