@@ -95,6 +95,7 @@ class _ShareOut:
             self._set(kernel, argument)
         cut, piece = self.word(at.CUT), self.word(at.PIECE)
         for dimension in range(3):
+            builder.store(WORD(0), self.place(at.START + dimension, share))
             builder.store(self.word(at.RANGE + dimension), self.place(at.SIZE + dimension, share))
         builder.store(builder.mul(first, piece), self.place(cut, self.place(at.START, share)))
         builder.store(builder.mul(pieces, piece), self.place(cut, self.place(at.SIZE, share)))

@@ -50,9 +50,9 @@ def test_kernels_only_see_copies(discrete):
 
     class Watched(Staging):
         def launching(self, launch, source):
-            def run(arguments, size):
+            def run(arguments, size, alone=False):
                 seen.extend(arguments)
-                launch(arguments, size)
+                launch(arguments, size, alone)
 
             return super().launching(run, source)
 

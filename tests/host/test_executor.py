@@ -17,7 +17,7 @@ def test_an_interrupt_leaves_no_kernel_running():
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    kernels: list[Any] = [None]
+    kernels: list[Any] = [SimpleNamespace(team=None)]
     run = executable("def call(args):\n    k0()\n    return ()\n", {"k0": interrupted}, kernels, device, "interrupted")
     with pytest.raises(KeyboardInterrupt):
         run([])

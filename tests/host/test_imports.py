@@ -26,6 +26,7 @@ SOURCES = sorted(
 COMPILER_ONLY = {"numba", "numba_dpex", "llvmlite", "dpnp"}
 COMPILER_MODULES = {
     *("runtime/numba_compat.py", "runtime/numba_speed.py", "runtime/kernel_language.py", "runtime/worker.py"),
+    "runtime/host_stub.py",
 }
 
 Import = tuple[str, int, bool]  # absolute name, line, whether inside a function

@@ -41,7 +41,7 @@ def test_marks_change_no_line():
         entered.append(step)
         return contextlib.nullcontext()
 
-    scope = {**namespace(one.plan.constants, [lambda args, size: None] * 2, lambda: None), "around": around}
+    scope = {**namespace(one.plan.constants, [lambda args, size, alone: None] * 2, lambda: None), "around": around}
     exec(text, scope)
     scope["call"]([torch.randn(4, 4), torch.randn(4, 4)])
     assert entered == [0, WAIT, 1, 2, WAIT]

@@ -1,0 +1,109 @@
+"""Kernels on ATen's threads: every work-item once, whoever runs it, and what happens where that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from device.runtime_harness import compiler, source
+from lowering.artifacts import Param
+from runtime import devices, launcher
+from runtime import share_layout as at
+from runtime.errors import LaunchError
+from runtime.launcher import build_kernel
+from runtime.team import TeamLaunch, cut
+from support import check
+
+pytestmark = pytest.mark.device
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Puts the number of threads back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def counting(ndim: int, local_size: tuple[int, ...] | None) -> TeamLaunch:
+    """A kernel that adds one to its work-item's element."""
+    which = "id" if local_size is None else "global_id"
+    place = " + ".join(f"item.get_{which}({d})*s{d}" for d in range(ndim))
+    params = (Param("x", "pointer", "int64"), *(Param(f"s{d}", "scalar", "int64") for d in range(ndim)))
+    kernel = source(f"i = np.int64({place})\nx[i] = x[i] + 1", params, ndim, local_size)
+    launch = build_kernel(devices.resolve(), compiler().submit(kernel).result(), kernel).bind()
+    assert isinstance(launch, TeamLaunch)
+    return launch
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize(
+    ("size", "local_size"),
+    [
+        *(((n,), None) for n in (1, 2, 3, 7, 1000)),
+        ((1, 9), None), ((2, 3, 5), None), ((1, 1, 3), None), ((64, 1, 1), None),
+        ((16,), (16,)), ((48,), (16,)), ((1, 64), (1, 16)), ((5, 32), (1, 32)), ((2, 3, 32), (2, 1, 16)),
+    ],
+)  # fmt: skip
+def test_every_work_item_runs_once(size, local_size, alone, count, threads):
+    torch.set_num_threads(count)
+    launch, x = counting(len(size), local_size), torch.zeros(size, dtype=torch.int64)
+    for _ in range(3):
+        launch.launch((x.data_ptr(), *x.stride()), size, alone)
+    assert torch.equal(x, torch.full(size, 3))
+
+
+@pytest.mark.parametrize("threads_wanted", [1, 2, 7, 64])
+@pytest.mark.parametrize("size", [(1,), (640,), (3, 32), (128, 32), (1, 1, 32), (4, 5, 64)])
+@pytest.mark.parametrize("group", [None, 16])
+def test_pieces_are_whole_work_groups(size, group, threads_wanted):
+    local_size = None if group is None or size[-1] % group else (*(1 for _ in size[1:]), group)
+    dimension, pieces, piece = cut(size, local_size, threads_wanted)
+    assert pieces * piece == size[dimension] and piece == (local_size or (1,) * len(size))[dimension]
+    groups = [n // m for n, m in zip(size, local_size or (1,) * len(size), strict=True)]
+    assert pieces >= min(threads_wanted, max(groups))
+
+
+def test_work_groups_know_their_place_in_the_whole_range():
+    kernel = source(
+        "i = item.get_global_id(0)*n + item.get_global_id(1)\n"
+        "x[i] = work_group_1(np.int64(16)) + work_group_0(np.int64(2))*100",
+        (Param("x", "pointer", "int64"), Param("n", "scalar", "int64")), 2, (2, 16),
+    )  # fmt: skip
+    launch = build_kernel(devices.resolve(), compiler().submit(kernel).result(), kernel).bind()
+    for size in ((2, 160), (20, 16), (12, 48)):
+        x = torch.zeros(size, dtype=torch.int64)
+        launch.launch((x.data_ptr(), size[1]), size)
+        i, j = torch.meshgrid(*map(torch.arange, size), indexing="ij")
+        assert torch.equal(x, j // 16 + i // 2 * 100)
+
+
+def test_an_error_of_opencl_is_raised_once(monkeypatch):
+    launch, x = counting(1, (16,)), torch.zeros(48, dtype=torch.int64)
+    block = launch.new_block()
+    block[0][at.DIMENSIONS] = 4
+    monkeypatch.setattr(TeamLaunch, "new_block", lambda self: block)
+    broken = counting(1, (16,))
+    with pytest.raises(LaunchError, match=r"kernel kernel_\w+ over \(48,\) .*OpenCL's error is -53"):
+        broken.launch((x.data_ptr(), 1), (48,))
+    block[0][at.DIMENSIONS] = 1
+    broken.launch((x.data_ptr(), 1), (48,))
+    assert torch.equal(x, torch.ones_like(x))
+
+
+@pytest.fixture
+def without_team(monkeypatch):
+    monkeypatch.setattr(launcher, "_built", launcher._Built())
+
+
+@pytest.mark.parametrize(
+    ("name", "nothing"), [("team_of", lambda device: None), ("executable", lambda code: None)], ids=["driver", "system"]
+)
+def test_kernels_are_queued_where_no_team_can_run_them(name, nothing, without_team, monkeypatch):
+    monkeypatch.setattr(launcher, name, nothing)
+    x, w = torch.randn(64, 48), torch.randn(48, 48, requires_grad=True)
+    check(lambda x, w: torch.softmax(x @ w, 1).cumsum(0) + x.mean(), x, w, rtol=1e-5, atol=1e-5)
+    assert all(kernel.team is None for kernel in launcher._built.kernels.values())
