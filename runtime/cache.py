@@ -30,7 +30,7 @@ _COMPILER_SOURCES = (
     *("numba_compat.py", "numba_speed.py", "kernel_language.py"),
     *("opencl.py", "host_stub.py", "share_layout.py"),
 )
-_BINARIES = ("spirv", "native", "stub")
+_BINARIES = ("spirv", "native", "share_out", "launch")
 _ABANDONED = 3600.0
 """Seconds after which a file that is still being written never will be finished."""
 
@@ -39,8 +39,8 @@ _ABANDONED = 3600.0
 class CompiledKernel:
     """A kernel as SPIR-V, with the optimised LLVM text it came from.
 
-    ``native`` is machine code for the device that ``fits`` identifies (``opencl.Target.identity``), and ``stub`` that
-    of the function by which threads of the host launch it (``host_stub``); empty if there is none.
+    ``native`` is machine code for the device that ``fits`` identifies (``opencl.Target.identity``), ``share_out`` and
+    ``launch`` that of the functions by which threads of the host launch it (``host_stub``); empty if there is none.
     """
 
     name: str
@@ -49,7 +49,8 @@ class CompiledKernel:
     llvm: str
     native: bytes = b""
     fits: str = ""
-    stub: bytes = b""
+    share_out: bytes = b""
+    launch: bytes = b""
 
     def __str__(self) -> str:
         code = f" and {len(self.native)} bytes of machine code for {self.fits}" if self.native else ""

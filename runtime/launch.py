@@ -63,22 +63,20 @@ def _code(param: Param) -> int:
     return fixed[param.kind] if param.kind in fixed else _ARGUMENT_CODES[param.dtype]
 
 
-class _Process:
-    """Whether this is a forked child of a process that may have built kernels."""
-
-    forked = False
-
-    def after_fork(self) -> None:
-        self.forked = True
+forked = ctypes.c_uint64(0)
+"""Not 0 in a forked child of a process that may have built kernels."""
 
 
-process = _Process()
-register_at_fork(after_in_child=process.after_fork)
+def _after_fork() -> None:
+    forked.value = 1
+
+
+register_at_fork(after_in_child=_after_fork)
 
 
 _LAUNCH = """
 def launch(args, global_size, alone=False):
-    if process.forked:
+    if forked.value:
         check_process()
     try:
         block = take_block()
@@ -116,7 +114,7 @@ class Launch:
         self.source, self.device = source, device
         blocks = [self.new_block()]
         scope = {
-            "process": process,
+            "forked": forked,
             "check_process": device.check_process,
             "take_block": blocks.pop,
             "return_block": blocks.append,

@@ -17,7 +17,7 @@ from runtime.devices import Device, mark_used
 from runtime.errors import LaunchError
 from runtime.launch import Launch, QueuedLaunch
 from runtime.libraries import import_dpctl
-from runtime.team import Team, TeamLaunch, executable, team_of
+from runtime.team import Team, TeamLaunch, team_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,20 +40,17 @@ class Kernel:
         return native.sycl_kernel(self.device, self.program, self.compiled.entry)
 
     @functools.cached_property
-    def team(self) -> tuple[Team, int] | None:
-        """The team that can run it, and the address of the function that its threads run; None if there is none."""
-        team = team_of(self.device) if self.program is not None and self.compiled.stub else None
-        stub = executable(self.compiled.stub) if team is not None else None
-        return (team, stub) if team is not None and stub is not None else None
+    def team(self) -> Team | None:
+        """The threads that can run it; None if there are none."""
+        return team_of(self.device, self.compiled.share_out) if self.program is not None else None
 
     def bind(self, by_team: bool = True) -> Launch:
         """New argument blocks for this kernel; make one per place in a plan that launches it. With ``by_team``, its
         launches are done when they return if it has a team; others are queued."""
         if self.team is None or not by_team:
             return self.by_queue()
-        team, stub = self.team
         assert self.program is not None
-        return TeamLaunch(self.source, self.device, team, self.program, self.compiled.entry, stub)
+        return TeamLaunch(self.source, self.device, self.team, self.program, self.compiled)
 
     def by_queue(self, submitted: Callable[[int], None] | None = None) -> QueuedLaunch:
         """Launches that return when they are queued; ``submitted`` is given the address of each one's event, and owns

@@ -87,8 +87,8 @@ def machine_code(tools: Tools, spirv: bytes) -> tuple[dict[str, bytes], str]:
     target = tools.opencl.open_cpu()
     if target is None:
         return {}, ""
-    native = tools.opencl.compile_spirv(target, spirv)
-    return {"native": native, "stub": tools.host_stub.share_out()}, target.identity
+    native, stub = tools.opencl.compile_spirv(target, spirv), tools.host_stub
+    return {"native": native, "share_out": stub.share_out(), "launch": stub.launch()}, target.identity
 
 
 def cpu_seconds() -> tuple[float, float]:

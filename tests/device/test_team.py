@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import gc
+import sys
+import types
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +13,7 @@ import torch
 
 from device.runtime_harness import compiler, source
 from lowering.artifacts import Param
-from runtime import devices, launcher
+from runtime import devices, launcher, team
 from runtime import share_layout as at
 from runtime.errors import LaunchError
 from runtime.launcher import build_kernel
@@ -95,15 +99,103 @@ def test_an_error_of_opencl_is_raised_once(monkeypatch):
 
 
 @pytest.fixture
-def without_team(monkeypatch):
+def unknown_kernels(monkeypatch):
     monkeypatch.setattr(launcher, "_built", launcher._Built())
+    team.team_of.cache_clear()
+    yield
+    team.team_of.cache_clear()
 
 
 @pytest.mark.parametrize(
-    ("name", "nothing"), [("team_of", lambda device: None), ("executable", lambda code: None)], ids=["driver", "system"]
+    ("where", "nothing"),
+    [
+        ("runtime.opencl.runs_on_caller", lambda target: False),
+        ("runtime.team.executable", lambda code: None),
+        ("runtime.team._ATEN", "no library"),
+    ],
+    ids=["driver", "system", "OpenMP"],
 )
-def test_kernels_are_queued_where_no_team_can_run_them(name, nothing, without_team, monkeypatch):
-    monkeypatch.setattr(launcher, name, nothing)
+def test_kernels_are_queued_where_no_team_can_run_them(where, nothing, unknown_kernels, monkeypatch):
+    monkeypatch.setattr(where, nothing)
     x, w = torch.randn(64, 48), torch.randn(48, 48, requires_grad=True)
     check(lambda x, w: torch.softmax(x @ w, 1).cumsum(0) + x.mean(), x, w, rtol=1e-5, atol=1e-5)
-    assert all(kernel.team is None for kernel in launcher._built.kernels.values())
+    kernels = launcher._built.kernels.values()
+    assert kernels and all(kernel.team is None for kernel in kernels)
+
+
+def test_where_python_is_another_one_launches_are_python(unknown_kernels, monkeypatch):
+    monkeypatch.setattr(team, "_knows_python", lambda: False)
+    launch, x = counting(1, (16,)), torch.zeros(48, dtype=torch.int64)
+    assert isinstance(launch.launch, types.FunctionType)
+    launch.launch((x.data_ptr(), 1), (48,))
+    assert torch.equal(x, torch.ones_like(x))
+
+
+class TestMachineCode:
+    """What the function of machine code leaves to Python, and what it does itself."""
+
+    @pytest.fixture
+    def launch(self):
+        found = counting(1, (16,)).launch
+        assert isinstance(found, types.BuiltinFunctionType)
+        return found
+
+    @pytest.fixture
+    def x(self):
+        return torch.zeros(48, dtype=torch.int64)
+
+    def test_ways_to_call_it(self, launch, x):
+        size, args = (48,), (x.data_ptr(), 1)
+        launch(args, size)
+        launch(args, size, True)
+        launch(args, size, alone=True)
+        launch(args, size, alone=False)
+        launch(args, global_size=size)
+        launch(args=args, global_size=size)
+        launch([*args], [*size])
+        launch(args, (32 + 16,))
+        launch((x.data_ptr(), True), size)
+        assert torch.equal(x, torch.full_like(x, 9))
+
+    def test_wrong_calls_raise_and_leave_it_usable(self, launch, x):
+        size, args = (48,), (x.data_ptr(), 1)
+        launch(args, size)
+        for wrong in ((), args[:1], (*args, 2), (None, 1), (1.5, 1), ("", 1), (2**64, 1), (x.data_ptr(), 2**63)):
+            with pytest.raises(LaunchError, match="does not take the arguments"):
+                launch(wrong, size)
+        for call in (
+            launch,
+            functools.partial(launch, args),
+            functools.partial(launch, args, size, True, 1),
+            functools.partial(launch, args, size, nonsense=True),
+            functools.partial(launch, args, size, True, alone=True),
+            functools.partial(launch, args, size, alone=True, nonsense=True),
+        ):
+            with pytest.raises(TypeError):
+                call()
+        launch(args, size)
+        assert torch.equal(x, torch.full_like(x, 2))
+
+    def test_arguments_that_change_are_set_anew(self, launch):
+        tensors = [torch.zeros(48, dtype=torch.int64) for _ in range(3)]
+        for tensor in (*tensors, *tensors[:2], tensors[0], tensors[0]):
+            launch((tensor.data_ptr(), 1), (48,))
+        assert [t.unique().tolist() for t in tensors] == [[4], [2], [1]]
+
+    def test_no_object_is_kept_or_lost(self, launch, x):
+        size, args = (48,), (x.data_ptr(), 1)
+        launch(args, size)
+        before = [sys.getrefcount(thing) for thing in (size, args, None)]
+        for _ in range(1000):
+            assert launch(args, size) is None
+        after = [sys.getrefcount(thing) for thing in (size, args, None)]
+        assert all(abs(a - b) < 50 for a, b in zip(before, after, strict=True))
+
+    def test_it_goes_with_its_memory_and_its_kernels(self, monkeypatch):
+        released: list[int] = []
+        monkeypatch.setattr("runtime.opencl.release_kernel", released.append)
+        launch, x = counting(1, (16,)), torch.zeros(48, dtype=torch.int64)
+        launch.launch((x.data_ptr(), 1), (48,))
+        del launch
+        gc.collect()
+        assert len(set(released)) == len(released) == 2 * devices.resolve().traits.compute_units
