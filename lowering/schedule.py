@@ -14,8 +14,9 @@ from .target import Traits
 MAX_RANGE = 3
 """Dimensions of a SYCL range."""
 
-TILE = 16
-"""Points of a tile's second axis: the elements of a cache line, for types of four bytes."""
+TILE = 64
+"""Points of a tile's second axis: several cache lines, so that what fetches them ahead has something to do. With one
+line, lanes a power of two apart also put each other's out of the nearest cache before they are used."""
 
 GROUP_WORK = 2**13
 """Elements of rows from which the start of a work-group costs little."""
@@ -163,10 +164,10 @@ def _by_columns(schedule: Schedule, group: ir.GroupIR, traits: Traits) -> Schedu
     if not extent or not others or not _reduces_once(group):
         return schedule
     for count in ROWS_AN_ITEM:
-        shape = (*(1 for _ in schedule.dims[:-1]), SMALL_GROUP)
-        groups = extent // (SMALL_GROUP * count) * others
+        shape = (*(1 for _ in schedule.dims[:-1]), VECTOR)
+        groups = extent // (VECTOR * count) * others
         if (
-            extent % (SMALL_GROUP * count) == 0
+            extent % (VECTOR * count) == 0
             and groups >= LONG_GROUPS_PER_UNIT * traits.compute_units
             and len(group.body) * count <= MAX_TEXT
         ):
