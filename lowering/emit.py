@@ -48,8 +48,10 @@ class Emitter(ReductionText):
         self.differs = varying(group, schedule.neighbours)
         self.stage = stages(group)
         self.text: dict[int, str] = {}
+        self.scanned: dict[int, tuple[str, str]] = {}
         self.exchanges: list[Param] = []
         self.kept = plan_kept(group, schedule, self.varies, self.stage, local_memory)
+        self.room = local_memory - 8 * self.kept.extent * len(self.kept.places)
 
     def run(self) -> Code:
         """The phase's code; none for one that never runs, as drivers do not build a division by a constant zero."""
@@ -210,7 +212,11 @@ class Emitter(ReductionText):
             for name, value in self.accumulators(p):
                 self._start(name, value)
         self.origin = ()
-        self._open_loops(sums if blocked else [])
+        if len(scans) == 1 and (block := self.scan_block(self.room)):
+            self._scan_blocks(scans[0], needed, stage, block)
+            needed = self._behind(scans[0], targets, needed)
+        else:
+            self._open_loops(sums if blocked else [])
         for turn in range(turns):
             if turns > 1:
                 self._take_row(turn)
@@ -229,6 +235,40 @@ class Emitter(ReductionText):
             for p in reductions:
                 self.combine(p, f"a{p}")
         self.origin = ()
+
+    def _scan_blocks(self, scan: int, needed: Sequence[int], stage: int, block: int) -> None:
+        """Walk blocks of the cols: put what is scanned into work-group memory, scan it there, and open a loop over the
+        results."""
+        statement = self.reduction(scan)
+        before = self._behind(None, [statement.arg], needed)
+        start, end = self._bounds(self.schedule.loops[-1])
+        self._open_loop("first", f"{start}, {end}, np.int64({block})")
+        self.line("barrier()")  # other lanes may still be reading the block before
+        depth = self.depth
+        self._open_block(scan, block)
+        self._turn(before, stage)
+        self.line(f"x{scan}[place] = {self.text[statement.arg]}")
+        self.depth = depth
+        self.scan_block_in_memory(scan, block)
+        self._open_block(scan, block)
+
+    def _open_block(self, scan: int, block: int) -> None:
+        """The loop over a block that the lanes share, and where in memory each of its elements is."""
+        lanes = self.schedule.lanes
+        self._open_loop("base", f"np.int64(0), np.int64({block}), np.int64({lanes})")
+        self.line(f"{self.schedule.loops[-1].name} = first + base + lane")
+        self.line(f"chunk = sdiv(base, np.int64({block // lanes}))")
+        self.line("place = base + lane + chunk")
+
+    def _behind(self, stop: int | None, targets: Sequence[int], needed: Sequence[int]) -> tuple[int, ...]:
+        """What of ``needed`` the ``targets`` need, themselves included, and not only for the value ``stop``."""
+        found, stack = set[int](), list(targets)
+        while stack:
+            p = stack.pop()
+            if p not in found:
+                found.add(p)
+                stack += () if p == stop else ir.operands(self.group.body[p])
+        return tuple(p for p in needed if p in found)
 
     def _start(self, name: str, value: str) -> None:
         for turn in range(self.schedule.rows_an_item):

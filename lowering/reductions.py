@@ -12,14 +12,19 @@ from .index import Index
 from .scalars import call_text, cast_text
 from .schedule import Schedule
 
+SCAN_BLOCK = 2**11
+"""Cols that go through work-group memory at once for a scan."""
+
 
 class ReductionText(abc.ABC):
     """The part of an emitter that writes reductions: ``group`` by ``schedule``, with the ``text`` of each value so far.
-    ``exchanges`` are the work-group memories it needs; lines belong to the nodes of ``origin``."""
+    ``exchanges`` are the work-group memories it needs, ``scanned`` where the parts of scans are that were made in such;
+    lines belong to the nodes of ``origin``."""
 
     group: ir.GroupIR
     schedule: Schedule
     text: dict[int, str]
+    scanned: dict[int, tuple[str, str]]
     exchanges: list[Param]
     origin: tuple[str, ...]
 
@@ -71,9 +76,41 @@ class ReductionText(abc.ABC):
         else:
             self.line(f"{name} = {call_text(COMBINE[statement.fn], dtype, [name, value])}")
 
+    def scan_block(self, room: int) -> int:
+        """How many cols of a scan the lanes take at once, each a chunk of its own, through ``room`` bytes of work-group
+        memory; 0 where that cannot be, or is not worth it: SPIR-V's scan instruction is slow."""
+        lanes, length = self.schedule.lanes, self.group.cols[-1].size.constant or 0
+        square = lanes * lanes  # chunks are whole turns
+        if lanes == 1 or length % square:
+            return 0
+        most = min((room - 1024) // 8 - lanes, SCAN_BLOCK) // square
+        return square * max((n for n in range(1, most + 1) if length // square % n == 0), default=0)
+
+    def scan_block_in_memory(self, position: int, block: int) -> None:
+        """Turn a block of values in work-group memory into sums: of the chunk so far, and behind each chunk of all that
+        is before it."""
+        statement, lanes = self.reduction(position), self.schedule.lanes
+        dtype, chunk, memory = statement.dtype, block // lanes, f"x{position}"
+        if position not in self.scanned:  # a stage before has scanned the same
+            self.exchanges.append(Param(memory, "local", dtype, block + lanes))
+        self.scanned[position] = f"{memory}[place]", f"{memory}[chunk * np.int64({chunk + 1}) + np.int64({chunk})]"
+        total, mine = f"t{position}", f"{memory}[lane * np.int64({chunk + 1}) + step]"
+        self.line("barrier()")
+        self.line(f"{total} = {identity_text('sum', dtype)}")
+        self.line(f"for step in range(np.int64(0), np.int64({chunk}), np.int64(1)):")
+        self.line(f"    {total} = {call_text('add', dtype, [total, mine])}")
+        self.line(f"    {mine} = {total}")
+        before = call_text("add", dtype, [f"a{position}", f"group_scan_exclusive_add({total})"])
+        self.line(f"{memory}[lane * np.int64({chunk + 1}) + np.int64({chunk})] = {before}")
+        self.line(f"a{position} = {call_text('add', dtype, [f'a{position}', f'group_add({total})'])}")
+        self.line("barrier()")
+
     def shared_scan(self, position: int, statement: ir.Scan) -> None:
         """One turn of a sum that the lanes walk side by side."""
         self.text[position], value = f"v{position}", self.text[statement.arg]
+        if position in self.scanned:
+            self.line(f"v{position} = {call_text('add', statement.dtype, list(self.scanned[position]))}")
+            return
         for name, found in (("v", f"group_scan_inclusive_add({value})"), ("a", f"group_add({value})")):
             self.line(f"{name}{position} = {call_text('add', statement.dtype, [f'a{position}', found])}")
 

@@ -50,11 +50,25 @@ class LaunchPlan:
         return self.text
 
 
+_no_errors: list[torch.Tensor] = []
+
+
+def no_error() -> torch.Tensor:
+    """An int64 that is zero, for kernels to note what fails. From those that were checked: making one takes longer than
+    many kernels do."""
+    try:
+        return _no_errors.pop()
+    except IndexError:
+        return torch.zeros((), dtype=torch.int64)
+
+
 def check_error(error: torch.Tensor, checks: Sequence[tuple[int, int, int]]) -> None:
-    """Raise what a kernel has noted: which of ``checks`` (code, dimension, size of each) failed, and at which index."""
+    """Raise what a kernel has noted: which of ``checks`` (code, dimension, size of each) failed, and at which index.
+    ``error`` is not the caller's any more."""
     if word := int(error):
         code, dim, size = checks[(word & ((1 << SITE_BITS) - 1)) - 1]
         raise FAULTS[code].error(word >> SITE_BITS, dim, size)
+    _no_errors.append(error)
 
 
 def namespace(
@@ -71,6 +85,7 @@ def namespace(
         "_conj": torch._conj,
         "_neg_view": torch._neg_view,
         "wait": wait,
+        "no_error": no_error,
         "check": check_error,
     }
     return {**names, **constants, **{f"k{i}": launch for i, launch in enumerate(launches)}}

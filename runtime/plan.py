@@ -42,7 +42,7 @@ ALONE = 300_000
 wait for them."""
 
 _RESERVED = re.compile(
-    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|address|allocate|empty_strided|reinterpret|_conj|_neg_view|wait|check|scratch\d+_\w+"
+    r"[suz]+\d+|k\d+|c\d+|(aten|prims)_\w+|torch|math|float|args|call|error|address|allocate|empty_strided|reinterpret|_conj|_neg_view|wait|no_error|check|scratch\d+_\w+"
 )
 """Names that a plan uses for symbols, launches, constants and its own helpers: no node may take them."""
 
@@ -280,7 +280,7 @@ class Planner:
         arguments += [f"float({self._node(self.nodes[f])})" for f in kernel.floats]
         if kernel.checks:
             if not self.checks:
-                self.lines.append("error = torch.zeros((), dtype=torch.int64)")
+                self.lines.append("error = no_error()")
             arguments += ["error.data_ptr()", str(len(self.checks) + 1)]
             self.checks += kernel.checks
         call = launch_call(f"k{len(self.launches)}", arguments, kernel)

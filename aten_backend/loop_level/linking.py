@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch._dynamo.utils import dynamo_timed
 
 from aten_backend.loop_level.switch import chosen_options
@@ -16,7 +15,7 @@ from runtime import devices
 from runtime.devices import Device
 from runtime.errors import DeviceNotFoundError
 from runtime.executor import waiting
-from runtime.launch_plan import check_error
+from runtime.launch_plan import check_error, no_error
 from runtime.launcher import bind_all, build_kernel
 
 
@@ -74,7 +73,7 @@ class Kernels:
         what failed, and the number of the first of its checks."""
         cell = getattr(self._cells, "cell", None)
         if cell is None:
-            cell = self._cells.cell = torch.zeros((), dtype=torch.int64)
+            cell = self._cells.cell = no_error()
             self._cells.checks = []
         first = len(self._cells.checks) + 1
         self._cells.checks += checks

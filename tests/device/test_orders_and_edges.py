@@ -64,17 +64,28 @@ def test_a_correction_known_at_run_time_only():
     check(lambda x, c: x.var(1, correction=c), torch.randn(3, 4), 2, dynamic=True, fused=False)
 
 
-@pytest.mark.parametrize("length", (16, 48, 2048, 1000, 17, 1), ids=str)
+@pytest.mark.parametrize("length", (16, 48, 256, 2048, 2304, 6144, 1000, 17, 1), ids=str)
 @pytest.mark.parametrize(
     "dtype", (torch.float32, torch.float64, torch.bfloat16, torch.int32, torch.int8, torch.bool), ids=str
 )
 def test_running_sums_of_contiguous_rows(length, dtype):
-    """Lanes share a row where it is whole turns long."""
+    """Lanes share a row where it is whole turns long, and take chunks of it where those are."""
     x = torch.testing.make_tensor(5, 7, length, dtype=dtype, device="cpu", low=-3, high=3)
     check(lambda t: (t.cumsum(-1), (t + t).cumsum(2).sum(1), t.t().cumsum(0) if t.dim() == 2 else t[0].cumsum(-1)), x)
 
 
-def test_running_sums_carry_infinities_and_nan_on():
-    x = torch.randn(4, 64)
+@pytest.mark.parametrize("length", (256, 4096))
+def test_running_sums_beside_what_is_read_before_and_after(length):
+    x, y = torch.randn(5, length), torch.randn(5, length)
+    check(lambda t, s: (t.sigmoid().cumsum(-1) * t + s).relu(), x, y)
+    check(lambda t, s: torch.softmax(t.cumsum(-1), -1) + s, x, y, rtol=1e-5, atol=1e-5)  # made in each stage anew
+    check(lambda t, s: t.cumsum(-1) + s.cumsum(-1), x, y, rtol=1e-5, atol=1e-4)  # two in one loop
+    check(lambda t, s: t.cumsum(-1).cumsum(-1), x, y, rtol=1e-5, atol=1e-2)
+    check(lambda t, s: (t + 1).cumsum_(-1) * s, x, y, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("length", (64, 512))
+def test_running_sums_carry_infinities_and_nan_on(length):
+    x = torch.randn(4, length)
     x[0, 20], x[1, 33], x[2, 3], x[2, 40] = float("inf"), float("nan"), float("inf"), -float("inf")
     check(lambda t: t.cumsum(-1), x)
