@@ -57,7 +57,7 @@ class Schedule:
     Under ROWS each work-group takes ``rows_a_group`` rows in turn. With ``solo``, one work-group of so many work-items
     walks all rows. ``work_group`` has the work-items of a work-group in each dimension where these do not share rows;
     with none, the driver chooses. Under SERIAL each work-item takes ``rows_an_item`` rows of the fastest dimension, a
-    work-group apart: work-groups then read whole pages of each line of memory."""
+    work-group apart, which is one vector: it then reads a stretch of each line of memory as it goes."""
 
     mapping: Mapping
     dims: tuple[tuple[Axis, ...], ...]

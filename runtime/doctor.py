@@ -91,11 +91,13 @@ def _run(compiled: CompiledKernel) -> str:
     device = devices.resolve()
     x = torch.arange(1000, dtype=torch.float32)
     y = torch.zeros_like(x)
-    build_kernel(device, compiled, _KERNEL).bind().launch((x.data_ptr(), y.data_ptr()), (x.numel(),))
+    kernel = build_kernel(device, compiled, _KERNEL)
+    kernel.bind().launch((x.data_ptr(), y.data_ptr()), (x.numel(),))
     device.wait()
     if not torch.equal(y, 2 * x + 1):
         raise _Failed(f"wrong numbers from {device.name}: {y[:4].tolist()} for {(2 * x + 1)[:4].tolist()}")
-    return f"right numbers from {device.name}, on torch's own memory"
+    threads = "by ATen's own threads" if kernel.team is not None else "through SYCL's queue"
+    return f"right numbers from {device.name}, on torch's own memory, {threads}"
 
 
 def diagnose(compiler_python: str | None = None) -> list[Check]:
