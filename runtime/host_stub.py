@@ -190,15 +190,22 @@ class _Launch(_Writer):
         given = self.object(0, self.args)
         self.only_if(self.equal(self.word(at.TYPE, given), self.word(at.TUPLE)))
         self.only_if(self.equal(self.word(at.LENGTH, given), self.word(at.GIVEN)))
+        self.set(at.BUSY, 1)  # from here on, as a conversion may run Python
         self._take(self.place(at.ITEMS, given))
         self._run(self._is_alone())
-        self.only_if(self.equal(self.word(at.STATUS), 0))
+        self.set(at.BUSY, 0)
+        with builder.if_then(builder.not_(self.equal(self.word(at.STATUS), 0))):
+            self._leave_to(at.FAILED)
         nothing = self.object(at.NONE, self.words)
         self.set(0, builder.add(self.word(0, nothing), WORD(1)), nothing)  # one more reference to None
         builder.ret(self.word(at.NONE))
         builder.position_at_end(self.otherwise)
+        self._leave_to(at.OTHERWISE)
+
+    def _leave_to(self, function: int) -> None:
+        """Return what a function of Python's does, given the same."""
         rest = (self.args, self.positional, self.names)
-        builder.ret(self.call(at.CALL, WORD, self.word(at.OTHERWISE), *rest))
+        self.builder.ret(self.call(at.CALL, WORD, self.word(function), *rest))
 
     def _refuse_other_signatures(self) -> None:
         """Two arguments, and perhaps ``alone``."""
@@ -224,22 +231,27 @@ class _Launch(_Writer):
                 with builder.if_else(self.equal(kind, at.FLOAT)) as (a_float, an_integer):
                     with a_float:
                         bits = builder.bitcast(self.call(at.AS_FLOAT, DOUBLE, item), WORD)
-                        self._checked(self.equal(bits, MINUS_ONE))  # as bits: a constant would be outside the code
+                        minus_one = self.equal(bits, MINUS_ONE)  # as bits: a constant would be outside the code
+                        self._checked(minus_one, ir.Constant(ir.IntType(1), 0))
                         self.set(2, bits, argument)
                     with an_integer:
                         value = self.call(at.AS_INTEGER, WORD, item)
-                        self._checked(self.equal(value, -1))
+                        self._checked(builder.icmp_signed("<", value, WORD(0)), self.equal(kind, at.POINTER))
                         self.set(2, value, argument)
 
-    def _checked(self, suspicious: Any) -> None:
-        """Let Python do it if a conversion has failed: its result is then ``suspicious``."""
-        with self.builder.if_then(suspicious):
+    def _checked(self, suspicious: Any, wrong: Any) -> None:
+        """Let Python do it if a conversion has failed, as one may have whose result is ``suspicious``, or if such a
+        result is ``wrong``."""
+        builder = self.builder
+        with builder.if_then(suspicious):
             failed, after = (self.function.append_basic_block() for _ in range(2))
-            self.builder.cbranch(self.equal(self.call(at.OCCURRED, WORD), 0), after, failed)
-            self.builder.position_at_end(failed)
+            fine = self.equal(self.call(at.OCCURRED, WORD), 0)
+            builder.cbranch(builder.and_(fine, builder.not_(wrong)), after, failed)
+            builder.position_at_end(failed)
             self.call(at.CLEAR, VOID)
-            self.builder.branch(self.otherwise)
-            self.builder.position_at_end(after)
+            self.set(at.BUSY, 0)
+            builder.branch(self.otherwise)
+            builder.position_at_end(after)
 
     def _is_alone(self) -> Any:
         """Whether the third argument is True."""
@@ -254,7 +266,6 @@ class _Launch(_Writer):
     def _run(self, alone: Any) -> None:
         """Run the kernel; other threads of Python's may go on meanwhile, if it is large."""
         builder = self.builder
-        self.set(at.BUSY, 1)
         self.set(at.ALONE, alone)
         with builder.if_else(self.equal(alone, 1)) as (here, by_all):
             with here:
@@ -263,7 +274,6 @@ class _Launch(_Writer):
                 state = self.call(at.SAVE, WORD)
                 self.call(at.PARALLEL, VOID, self.word(at.SHARE_OUT), self.words, I32(0), I32(0))
                 self.call(at.RESTORE, VOID, state)
-        self.set(at.BUSY, 0)
 
 
 def _machine_code(kind: Callable[[], Any]) -> bytes:

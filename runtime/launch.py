@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
 import types
 from collections.abc import Callable
 from os import register_at_fork
@@ -153,9 +154,13 @@ class Launch:
                 targets.append(f"{view}[{self.cell(place)}], ")
         return "".join(targets) or "()"
 
-    def resize(self, block: list[Any], size: tuple[int, ...]) -> bool:
+    def resize(self, block: list[Any], given: tuple[int, ...]) -> bool:
         """Set a block's range; False if there is nothing to launch."""
         name, local_size = self.source.name, self.source.local_size
+        try:
+            size = tuple(map(operator.index, given))
+        except TypeError as error:
+            raise LaunchError(f"kernel {name}: {given!r} is no range: {error}") from error
         if len(size) != self.source.ndim:
             raise LaunchError(f"kernel {name} has {self.source.ndim} dimensions, not {len(size)}")
         if any(not 0 <= extent < INDEX_LIMIT for extent in size):
@@ -165,6 +170,7 @@ class Launch:
         if 0 in size:
             block[-1] = ()
             return False
+        size = given if type(given) is tuple else size  # the same object again is not looked at
         self.set_range(block[0], size)
         block[-1] = size
         return True

@@ -25,12 +25,12 @@ RANGE = 13
 # PyObject_Vectorcall.
 PARALLEL, SHARE_OUT, AS_INTEGER, AS_FLOAT, OCCURRED, CLEAR, SAVE, RESTORE, CALL = range(16, 25)
 
-# Of Python's objects: the type tuple, True, None, the string "alone", the size that is set as RANGE (0: none yet), and
-# what is called where this function has no answer; whether a launch is under way; the address of a word that is not 0
-# in a forked process; how many arguments are given.
-TUPLE, TRUE, NONE, NAME, SIZE_OBJECT, OTHERWISE, BUSY, FORKED, GIVEN = range(25, 34)
+# Of Python's objects: the type tuple, True, None, the string "alone", the size that is set as RANGE (0: none), what is
+# called where this function has no answer, and what is called after an error of OpenCL's; whether a launch is under
+# way; the address of a word that is not 0 in a forked process; how many arguments are given.
+TUPLE, TRUE, NONE, NAME, SIZE_OBJECT, OTHERWISE, FAILED, BUSY, FORKED, GIVEN = range(25, 35)
 
-COUNT, ARGUMENTS = 34, 35
+COUNT, ARGUMENTS = 35, 36
 """How many arguments the kernel takes, and where they begin: place, kind and value of each. Behind them are the
 threads' shares: a queue, a kernel, the start of the share in three dimensions, its size, whether the kernel has
 arguments already, and their values."""

@@ -31,7 +31,8 @@ from runtime import opencl
 from runtime import share_layout as at
 from runtime.compiler import CompiledKernel
 from runtime.devices import Device
-from runtime.launch import WORD, Launch, LaunchFunction, forked, seen
+from runtime.errors import LaunchError
+from runtime.launch import WORD, Launch, LaunchFunction, Number, forked, seen
 from runtime.native import opencl_target
 
 logger = logging.getLogger(__name__)
@@ -130,11 +131,8 @@ class TeamLaunch(Launch):
 
     SUBMISSION = """
 run(*(arguments[alone]))
-status = words[STATUS]
-if status:
-    words[STATUS] = 0
-    return_block(block)
-    raise refused(global_size, f"OpenCL's error is {status - (1 << 32)}")
+if words[STATUS]:
+    raise failed(words, global_size)  # the block is not used again: some threads may have run their share
 return_block(block)
 """
 
@@ -151,7 +149,10 @@ return_block(block)
             self.launch = self._in_machine_code(code)
 
     def names(self) -> dict[str, Any]:
-        return {"run": self._team.run, "STATUS": at.STATUS}
+        return {"run": self._team.run, "STATUS": at.STATUS, "failed": self._failed}
+
+    def _failed(self, words: memoryview, size: tuple[int, ...]) -> LaunchError:
+        return self.refused(size, f"OpenCL's error is {words[at.STATUS] - (1 << 32)}")
 
     def cell(self, place: int) -> int:
         return at.ARGUMENTS + self._bound.index(place) * at.ARGUMENT + 2
@@ -207,8 +208,14 @@ return_block(block)
             words[place] = _address(getattr(ctypes.pythonapi, name))
         words[at.TUPLE], words[at.TRUE], words[at.NONE] = id(tuple), id(True), id(None)
         words[at.NAME] = id(_NAME)
-        words[at.OTHERWISE], words[at.GIVEN], words[at.FORKED] = id(self.launch), given, ctypes.addressof(forked)
-        memory.kept = (self.launch,)
+        words[at.GIVEN], words[at.FORKED] = given, ctypes.addressof(forked)
+
+        def fail(args: tuple[Number, ...], global_size: tuple[int, ...], alone: bool = False) -> None:
+            words[at.SIZE_OBJECT] = 0  # no more launches from here
+            raise self._failed(words, global_size)
+
+        words[at.OTHERWISE], words[at.FAILED] = id(self.launch), id(fail)
+        memory.kept = (self.launch, fail)
         self._unsized.append((memory, words))
         function: LaunchFunction = _new_function(ctypes.byref(_definition(code)), memory, None)
         return function
@@ -221,7 +228,6 @@ return_block(block)
             memory, first = self._unsized.pop()
         except IndexError:  # there is none, or it knows its range
             return
-        size = tuple(size)
         self.set_range(first, size)
         memory.kept = (*memory.kept, size)
         first[at.SIZE_OBJECT] = id(size)  # from now on it launches

@@ -7,6 +7,7 @@ import gc
 import sys
 import types
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -85,17 +86,35 @@ def test_work_groups_know_their_place_in_the_whole_range():
         assert torch.equal(x, j // 16 + i // 2 * 100)
 
 
-def test_an_error_of_opencl_is_raised_once(monkeypatch):
-    launch, x = counting(1, (16,)), torch.zeros(48, dtype=torch.int64)
-    block = launch.new_block()
-    block[0][at.DIMENSIONS] = 4
-    monkeypatch.setattr(TeamLaunch, "new_block", lambda self: block)
-    broken = counting(1, (16,))
-    with pytest.raises(LaunchError, match=r"kernel kernel_\w+ over \(48,\) .*OpenCL's error is -53"):
-        broken.launch((x.data_ptr(), 1), (48,))
-    block[0][at.DIMENSIONS] = 1
-    broken.launch((x.data_ptr(), 1), (48,))
-    assert torch.equal(x, torch.ones_like(x))
+@pytest.mark.parametrize("machine_code", [True, False])
+def test_an_error_of_opencl_is_raised_once(machine_code, monkeypatch):
+    """The share of the second thread fails: nothing is launched twice, before and after."""
+    monkeypatch.setattr(team, "_knows_python", lambda: machine_code)
+    blocks: list[Any] = []
+    make = TeamLaunch._laid_out
+
+    def made(self: TeamLaunch) -> Any:
+        blocks.append(make(self))
+        return blocks[-1]
+
+    monkeypatch.setattr(TeamLaunch, "_laid_out", made)
+    launch, x, size = counting(1, (16,)), torch.zeros(48, dtype=torch.int64), (48,)
+    args = (x.data_ptr(), 1)
+    launch.launch(args, size)
+    for _, words in blocks:
+        count = words[at.COUNT]
+        words[at.ARGUMENTS + count * at.ARGUMENT + at.SHARE + count + at.QUEUE] = 0
+    x.zero_()
+    with pytest.raises(LaunchError, match=r"kernel kernel_\w+ over \(48,\) .*OpenCL's error is -36"):
+        launch.launch(args, size)
+    assert int(x.max()) <= 1
+    if machine_code:  # the other block is broken as well
+        with pytest.raises(LaunchError, match="-36"):
+            launch.launch(args, size)
+    x.zero_()
+    for _ in range(3):
+        launch.launch(args, size)
+    assert torch.equal(x, torch.full_like(x, 3))
 
 
 @pytest.fixture
@@ -160,9 +179,15 @@ class TestMachineCode:
     def test_wrong_calls_raise_and_leave_it_usable(self, launch, x):
         size, args = (48,), (x.data_ptr(), 1)
         launch(args, size)
-        for wrong in ((), args[:1], (*args, 2), (None, 1), (1.5, 1), ("", 1), (2**64, 1), (x.data_ptr(), 2**63)):
+        wrong_args: tuple[Any, ...] = (
+            *((), args[:1], (*args, 2), (None, 1), (1.5, 1), ("", 1), (2**64, 1), (-8, 1), (x.data_ptr(), 2**63)),
+        )
+        for wrong in wrong_args:
             with pytest.raises(LaunchError, match="does not take the arguments"):
                 launch(wrong, size)
+        for wrong_size in (None, 48, (48.0,), ("48",), (None,)):
+            with pytest.raises(LaunchError, match="is no range"):
+                launch(args, wrong_size)
         for call in (
             launch,
             functools.partial(launch, args),
@@ -175,6 +200,18 @@ class TestMachineCode:
                 call()
         launch(args, size)
         assert torch.equal(x, torch.full_like(x, 2))
+
+    def test_a_conversion_that_launches(self, launch, x):
+        size, y = (48,), torch.zeros_like(x)
+        launch((x.data_ptr(), 1), size)
+
+        class One:
+            def __index__(self):
+                launch((y.data_ptr(), 1), size)
+                return 1
+
+        launch((x.data_ptr(), One()), size)
+        assert x.unique().tolist() == [2] and y.unique().tolist() == [1]
 
     def test_arguments_that_change_are_set_anew(self, launch):
         tensors = [torch.zeros(48, dtype=torch.int64) for _ in range(3)]
