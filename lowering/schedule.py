@@ -18,7 +18,7 @@ TILE = 64
 """Points of a tile's second axis: several cache lines, so that what fetches them ahead has something to do. With one
 line, lanes a power of two apart also put each other's out of the nearest cache before they are used."""
 
-GROUP_WORK = 2**13
+GROUP_WORK = 2**17
 """Elements of rows from which the start of a work-group costs little."""
 
 MAX_ROWS_A_GROUP, GROUPS_PER_UNIT = 16, 16
@@ -32,8 +32,9 @@ VECTOR = 16
 ROWS_AN_ITEM, MAX_TEXT = (8, 4, 2), 96
 """How many columns of memory a work-item may reduce at once, and statements written out for all of them."""
 
-SMALL_GROUP, LARGE_GROUP = 4 * VECTOR, 64 * VECTOR
-"""Work-items of a work-group where its size should not depend on the extents: one text then serves many of them."""
+SMALL_GROUP, LARGE_GROUP, HUGE_GROUP = 4 * VECTOR, 64 * VECTOR, 512 * VECTOR
+"""Work-items of a work-group where its size should not depend on the extents: one text then serves many of them. The
+start of one takes some 80 ns."""
 
 RANGE_LIMIT = 2**31
 """SYCL refuses ranges of so many work-items, and numba-dpex tells LLVM that no id reaches this."""
@@ -206,7 +207,7 @@ def in_work_groups(schedule: Schedule, traits: Traits) -> Schedule:
         if known is None:
             share = LARGE_GROUP if len(schedule.extents) == 1 else max(SMALL_GROUP // math.prod(shape), 1)
         elif len(schedule.extents) == 1 and known > room:
-            share = LARGE_GROUP if room >= LARGE_GROUP else SMALL_GROUP
+            share = next((n for n in (HUGE_GROUP, LARGE_GROUP) if room >= n), SMALL_GROUP)
         else:
             share = _even_share(max(known, 1), room, VECTOR if fastest else 1)
         shape.insert(0, min(share, room))
