@@ -2,15 +2,18 @@
 behind them where it knows it.
 
 ATen gives float32 matmuls to its BLAS. For the shapes of linear layers and of their input gradients the inner product
-takes less time, with either order of the weight in memory (docs/performance.md has the measurements); a bias and an
-activation cost it next to nothing, while a kernel would read and write the whole result once more. Products of
-transposed rows, as in weight gradients, stay: the inner product would copy them first.
+takes less time, with either order of the weight in memory, unless the BLAS is MKL on a processor that it is made for
+(docs/performance.md has the measurements); a bias and an activation cost it next to nothing, while a kernel would read
+and write the whole result once more. Products of transposed rows, as in weight gradients, stay: the inner product would
+copy them first.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import os
+import pathlib
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +29,7 @@ LINEAR = torch.ops.mkldnn._linear_pointwise.default
 GATED = torch.ops.mkldnn._linear_pointwise.binary
 
 WORTHWHILE = 2**24
-"""Multiplications from which it is faster."""
+"""Multiplications from which it is faster, where it is."""
 WORTHWHILE_FUSED = 2**20
 """The same where it saves a kernel."""
 
@@ -53,6 +56,16 @@ def is_usable() -> bool:
     return not limited and torch.backends.mkldnn.is_available() and bool(torch.backends.mkldnn.enabled)
 
 
+@functools.cache
+def blas_is_faster() -> bool:
+    """Whether ATen's BLAS is MKL on a processor of Intel's."""
+    try:
+        processor = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return "GenuineIntel" in processor and bool(torch.backends.mkl.is_available())
+
+
 def run(gm: GraphModule) -> int:
     """Replace what is worth it; returns how many."""
     if not is_usable():
@@ -66,6 +79,8 @@ def _replace(gm: GraphModule, node: Node) -> bool:
     """The product ``node``, and its activation, by one call, if that is worth it."""
     epilogue = _epilogue(node)
     activation = None if epilogue is None else _ACTIVATIONS.get(epilogue.user.target)
+    if activation is None and blas_is_faster():
+        return False
     if _work(node) < (WORTHWHILE if activation is None else WORTHWHILE_FUSED):
         return False
     algorithm = epilogue.user.kwargs.get("approximate", "none") if epilogue is not None and activation == "gelu" else ""

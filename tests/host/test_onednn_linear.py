@@ -16,6 +16,12 @@ LINEAR = torch.ops.mkldnn._linear_pointwise.default
 pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch has no oneDNN")
 
 
+@pytest.fixture(autouse=True)
+def slow_blas(monkeypatch):
+    """Whatever the processor is."""
+    monkeypatch.setattr(onednn_linear, "blas_is_faster", lambda: False)
+
+
 def matrix(rows: int, cols: int, **how) -> torch.Tensor:
     return torch.randn(rows, cols, generator=torch.Generator().manual_seed(rows), **how)
 
@@ -41,6 +47,17 @@ LEFT: dict[str, tuple[Any, ...]] = {
     "expanded rows": (torch.mm, X[:1].expand(512, 512), W),
     "every other column": (torch.mm, matrix(512, 1024)[:, ::2], W),
 }
+
+
+def test_plain_products_stay_where_the_blas_is_faster(monkeypatch):
+    def targets(fn, *args):
+        (one,) = lowered(fn, *args)
+        return {n.target for n in one.partition.gm.graph.nodes}
+
+    activated = lambda x, w, b: torch.nn.functional.gelu(torch.nn.functional.linear(x, w, b))  # noqa: E731
+    assert LINEAR in targets(torch.nn.functional.linear, X, W, B) and LINEAR in targets(activated, X, W, B)
+    monkeypatch.setattr(onednn_linear, "blas_is_faster", lambda: True)
+    assert LINEAR not in targets(torch.nn.functional.linear, X, W, B) and LINEAR in targets(activated, X, W, B)
 
 
 @pytest.mark.parametrize("name", TAKEN)
