@@ -8,6 +8,7 @@ others, as anything else that runs on the machine only adds to them. docs/launch
 from __future__ import annotations
 
 import functools
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -117,10 +118,46 @@ def graphs() -> None:
     print(f"a one-kernel graph adds {found['xpu_aten'] - found['guards alone']:.1f} us to the guards")
 
 
+def behind_a_matmul() -> None:
+    """A kernel, and an op of ATen's, each behind a matmul of ATen's: until it is done."""
+    device, compiler = resolve(), KernelCompiler()
+    params = (Param("x", "pointer", "float32"), Param("y", "pointer", "float32"))
+    text = "def square(item, x, y):\n    i = item.get_global_id(0)\n    y[i] = x[i] * x[i] + np.float32(1.0)\n"
+    source = KernelSource("square", text, params, 1, (1024,))
+    kernel = build_kernel(device, compiler.submit(source).result(), source)
+    queue, team = kernel.by_queue().launch, kernel.bind().launch
+    rows, weight, product = torch.randn(512, 256), torch.randn(256, 256), torch.empty(512, 256)
+    print("behind a matmul, us: floats     queue      team     alone      ATen")
+    for count in (2**10, 2**14, 2**16, 2**18, 2**20):
+        x, y, size = torch.randn(count), torch.empty(count), (count,)
+        args = (x.data_ptr(), y.data_ptr())
+
+        def queued(args: tuple[int, ...] = args, size: tuple[int, ...] = size) -> None:
+            queue(args, size)
+            device.wait()
+
+        calls: tuple[Callable[[], Any], ...] = (
+            queued,
+            functools.partial(team, args, size),
+            functools.partial(team, args, size, True),
+            functools.partial(torch.mul, x, x, out=y),
+        )
+        times: list[list[float]] = [[] for _ in calls]
+        for _ in range(2 * ROUNDS):
+            for call, taken in zip(calls, times, strict=True):
+                torch.mm(rows, weight, out=product)
+                start = time.perf_counter()
+                call()
+                taken.append(1e6 * (time.perf_counter() - start))
+        print(f"{count:27} {' '.join(f'{statistics.median(taken):9.1f}' for taken in times)}")
+    compiler.shutdown()
+
+
 def main() -> None:
-    """Both tables."""
+    """All tables."""
     launches()
     graphs()
+    behind_a_matmul()
 
 
 if __name__ == "__main__":
