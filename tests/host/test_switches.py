@@ -39,10 +39,14 @@ def tanh_gelu(x):
     return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x.pow(3.0))))
 
 
+def activated(x, w):
+    return torch.nn.functional.gelu(torch.mm(x, w))
+
+
 PROGRAMS = {
     "drop_copies": (lambda x: x.sin().clone(), lambda: (torch.randn(30),)),
     "recompose": (tanh_gelu, lambda: (torch.randn(30),)),
-    "onednn_linear": (torch.mm, lambda: (torch.randn(512, 512), torch.randn(512, 512))),
+    "onednn_linear": (activated, lambda: (torch.randn(512, 512), torch.randn(512, 512))),
     "take_parts": (rotated, lambda: (torch.randn(30, 20, 2), torch.randn(30, 20, 2))),
     "write_in_place": (cached, lambda: (torch.zeros(4, 1000), torch.tensor([3]), torch.randn(4, 1))),
 }
