@@ -54,9 +54,13 @@ def link_text(
     for source, binary in kernels:
         assert device is not None
         built.append(build_kernel(device, binary, source))
-    scope = namespace(constants, [launch.launch for launch in bind_all(built)], waiting(built, device))
-    run = executable(text, scope, built, device, name)
+    run = executable(text, names(constants, built, device), built, device, name)
     return CompiledGraph(name, text, constants, tuple(built), steps, device, run)
+
+
+def names(constants: Mapping[str, Any], kernels: Sequence[Kernel], device: Device | None) -> dict[str, Any]:
+    """The globals of a plan's text that launches ``kernels`` on ``device``."""
+    return namespace(constants, [launch.launch for launch in bind_all(kernels)], waiting(kernels, device))
 
 
 def waiting(kernels: Sequence[Kernel], device: Device | None) -> Callable[[], None]:

@@ -12,8 +12,8 @@ Loaded by file path inside the compiler processes only.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import pathlib
+import runpy
 import struct
 import types
 from collections.abc import Callable
@@ -28,17 +28,7 @@ POINTER = WORD.as_pointer()
 MINUS_ONE = int.from_bytes(struct.pack("<d", -1.0), "little")
 
 
-def _layout() -> types.ModuleType:
-    path = pathlib.Path(__file__).with_name("share_layout.py")
-    spec = importlib.util.spec_from_file_location("_xpu_aten_share_layout", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"cannot load {path}")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-at = _layout()
+at: Any = types.SimpleNamespace(**runpy.run_path(str(pathlib.Path(__file__).with_name("share_layout.py"))))
 
 
 class _Writer:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _SUCCESS = 0
 _DEVICE_TYPE_CPU = 2
@@ -187,6 +187,11 @@ def release_kernel(kernel: int) -> None:
     _library().clReleaseKernel(kernel)
 
 
+def address_of(function: Any) -> int:
+    """Where a foreign function is in this process."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
 def function_address(name: str) -> int:
     """Where OpenCL's function ``name`` is in this process."""
-    return ctypes.cast(getattr(_library(), name), ctypes.c_void_p).value or 0
+    return address_of(getattr(_library(), name))

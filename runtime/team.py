@@ -70,7 +70,7 @@ def team_of(device: Device, share_out: bytes) -> Team | None:
     try:
         library = ctypes.CDLL(str(_ATEN), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         run = library.GOMP_parallel  # of the library that ATen itself was linked with
-        openmp = [_address(getattr(library, name)) for name in _OPENMP]
+        openmp = [opencl.address_of(getattr(library, name)) for name in _OPENMP]
     except (OSError, AttributeError) as error:
         logger.debug("kernels run on the driver's own threads: %s", error)
         return None
@@ -81,10 +81,6 @@ def team_of(device: Device, share_out: bytes) -> Team | None:
         return None
     functions = (*map(opencl.function_address, _OPENCL), *openmp)
     return Team(run, code, functions, tuple(opencl.caller_queue(target) for _ in range(device.traits.compute_units)))
-
-
-def _address(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 @functools.cache
@@ -203,9 +199,9 @@ return_block(block)
         others than that."""
         memory, words = self._laid_out()
         given = sum(self.source.params[place].kind != "counter" for place in self._bound)
-        words[at.PARALLEL], words[at.SHARE_OUT] = _address(self._team.run), self._team.share_out
+        words[at.PARALLEL], words[at.SHARE_OUT] = opencl.address_of(self._team.run), self._team.share_out
         for place, name in enumerate(_PYTHON, start=at.AS_INTEGER):
-            words[place] = _address(getattr(ctypes.pythonapi, name))
+            words[place] = opencl.address_of(getattr(ctypes.pythonapi, name))
         words[at.TUPLE], words[at.TRUE], words[at.NONE] = id(tuple), id(True), id(None)
         words[at.NAME] = id(_NAME)
         words[at.GIVEN], words[at.FORKED] = given, ctypes.addressof(forked)

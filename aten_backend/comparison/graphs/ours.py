@@ -17,8 +17,7 @@ from aten_backend.pipeline import compile_graph
 from lowering import graph
 from lowering.partition import Group
 from runtime import launch_plan, plan
-from runtime.executor import CompiledGraph, Run, executable, waiting
-from runtime.launcher import bind_all
+from runtime.executor import CompiledGraph, Run, executable, names
 
 _LAUNCH = re.compile(r"k\d+")
 
@@ -45,9 +44,7 @@ def compile_ours(gm: GraphModule, inputs: Sequence[Any], kind: str, ir: str = "a
 
 def _variant(compiled: CompiledGraph, text: str, clock: Clock) -> Run:
     """``compiled`` with another text, run as its own is."""
-    launches = [launch.launch for launch in bind_all(compiled.kernels)]
-    wait = waiting(compiled.kernels, compiled.device)
-    scope = {**launch_plan.namespace(compiled.constants, launches, wait), "_clock": clock}
+    scope = {**names(compiled.constants, compiled.kernels, compiled.device), "_clock": clock}
     return executable(text, scope, compiled.kernels, compiled.device, f"{compiled.name} timed")
 
 
